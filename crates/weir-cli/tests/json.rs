@@ -287,6 +287,12 @@ fn a_file_that_two_options_name_is_refused() {
         ("run --json x --html ./x true", "--json and --html name the same file"),
         ("run -o there --chrome-trace there true", "--output and --chrome-trace name the same"),
         ("watch 1 --for 1ms --html x --chrome-trace x", "--html and --chrome-trace name the same"),
+        (
+            "bench joy-syscall/getppid -b 0.5s -q --json x --html x",
+            "--json and --html name the same",
+        ),
+        ("model joy-swap --json x --html x", "--json and --html name the same"),
+        ("history show run --json x --html x", "--json and --html name the same"),
     ] {
         refused(&weir(&place, args), 2, &format!("weir: {both}"));
     }
@@ -305,7 +311,8 @@ fn json_for_a_standard_output_that_is_closed_is_an_error() {
         place.bash(&format!("WEIR_TUNE=$PWD/tune XDG_STATE_HOME=$PWD $WEIR {args} --json - >&-"))
     };
     let why = "weir: cannot write to standard output: it is closed\n";
-    let others = ["history", "why 1", "top", "bench --list"];
+    // The last one measured all its cases first.
+    let others = ["history", "why 1", "top", "bench --list", "bench joy-syscall/getppid -b 0.5s"];
     for verb in VERBS.into_iter().map(|(verb, _)| verb).chain(others) {
         let output = closed(verb);
         assert_eq!((output.status.code(), said(&output).as_str()), (Some(1), why), "{verb}");

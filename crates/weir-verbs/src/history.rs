@@ -5,7 +5,7 @@ use crate::bench::history::{History, SavedRun, unknown};
 use crate::bench::{self, export};
 use crate::fault::{Fault, tell};
 use crate::json;
-use crate::output::{Outlet, Output, aligned, print, print_json, trimmed};
+use crate::output::{Outlet, Output, aligned, check_distinct, print, print_json, trimmed};
 use crate::units::utc;
 use serde_json::json;
 use std::process::ExitCode;
@@ -50,6 +50,7 @@ fn list(option: &JsonOption) -> Result<(), Fault> {
 }
 
 fn show(options: &HistoryShowOptions) -> Result<(), Fault> {
+    check_distinct([("--json", options.json.path()), ("--html", options.html.as_deref())])?;
     let report = read(&opened(&options.name)?.load(&options.name)?, &options.name)?;
     if let Some(mut file) = Output::open(&options.json)? {
         file.write(&json::whole(&report)?)?;

@@ -16,4 +16,9 @@ impl JsonOption {
     pub fn is_stdout(&self) -> bool {
         self.file.as_deref() == Some(Path::new("-"))
     }
+
+    /// The file, unless it is standard output.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_deref().filter(|_| !self.is_stdout())
+    }
 }

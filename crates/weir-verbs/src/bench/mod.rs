@@ -9,7 +9,7 @@ pub mod page;
 mod progress;
 mod table;
 
-use crate::output::{Output, print, print_err};
+use crate::output::{Output, check_distinct, print, print_err};
 pub use table::{placements, text};
 
 use crate::args::BenchOptions;
@@ -63,8 +63,11 @@ pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
         history::check_name(name)?;
         History::open()?.check_free(name, options.replace)?;
     }
-    for path in options.json.file.iter().chain(&options.html) {
-        check_writable(path)?;
+    let outputs = [("--json", options.json.path()), ("--html", options.html.as_deref())];
+    check_distinct(outputs)?;
+    outputs.into_iter().filter_map(|(_, path)| path).try_for_each(check_writable)?;
+    if options.json.is_stdout() {
+        Output::open(&options.json)?;
     }
     let mut progress = BenchProgress::new(options.quiet);
     let report = measure(&suites, wish, &mut progress)?;
@@ -299,7 +302,6 @@ fn check_writable(path: &Path) -> Result<(), Fault> {
         Ok(found) if found.is_file() => false,
         // Opening would change it: the reader of a FIFO would see its end.
         Ok(found) if !found.is_dir() => return Ok(()),
-        Err(_) if path == Path::new("-") => return Ok(()),
         found => found.is_err(),
     };
     std::fs::OpenOptions::new()

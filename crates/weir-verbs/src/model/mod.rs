@@ -10,7 +10,7 @@ mod whatif;
 
 use crate::args::ModelOptions;
 use crate::fault::Fault;
-use crate::output::{Outlet, Output};
+use crate::output::{Outlet, Output, check_distinct};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -75,6 +75,7 @@ fn check(options: &ModelOptions) -> Result<(), Fault> {
 
 /// Runs experiments, and prints them: one with its rows, several with their scores.
 fn experiments(options: &ModelOptions, which: &[&Experiment]) -> Result<ExitCode, Fault> {
+    check_distinct([("--json", options.json.path()), ("--html", options.html.as_deref())])?;
     let mut outlet = Outlet::open(&options.json)?;
     let mut page = options.html.as_deref().map(Output::create).transpose()?;
     let mut found: Vec<(&Experiment, Result<Outcome, String>)> = Vec::new();

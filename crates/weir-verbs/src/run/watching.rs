@@ -27,8 +27,7 @@ const KEPT_BYTES: usize = 15;
 
 /// Runs the verb.
 pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
-    let json = options.json.file.as_deref().filter(|_| !options.json.is_stdout());
-    check_distinct([("--json", json)].into_iter().chain(options.inside.files()))?;
+    check_distinct([("--json", options.json.path())].into_iter().chain(options.inside.files()))?;
     let (pids, name) = targets(options)?;
     let text = if options.json.is_stdout() { None } else { Some(Output::stdout()?) };
     let mut outputs = (text, Output::open(&options.json)?);
