@@ -146,6 +146,10 @@ fn a_bad_name_for_the_json_is_told_before_anything_is_measured() {
     });
     let output = place.weir(&["compare", &a, "--json", "missing/file"]);
     refused(&output, 1, "weir: cannot write 'missing/file': No such file");
+    // A run that was to be measured again was emptied, and lost where that failed.
+    let kept = std::fs::read(&a).expect("there");
+    refused(&place.weir(&["compare", &a, "--json", &a]), 1, "it is also the input");
+    assert!(std::fs::read(&a).expect("there") == kept);
 }
 
 /// No time is as long as that, and weir panicked.

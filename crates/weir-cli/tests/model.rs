@@ -116,7 +116,11 @@ fn what_if_takes_a_report_of_run() {
         .expect("weir");
     let first = said(&["whatif", &path, "--faster", "2=4x"]);
     assert_eq!(String::from_utf8_lossy(&again.stdout), first);
-    // The output may replace the report. It was emptied before it was read.
+    // The output may replace the report. It was emptied before it was read, and where there was no
+    // forecast.
+    let kept = std::fs::read(&path).expect("there");
+    assert!(!model(&["whatif", &path, "--faster", "9=4x", "--json", &path]).status.success());
+    assert!(std::fs::read(&path).expect("there") == kept);
     assert_eq!(said(&["whatif", &path, "--faster", "2=4x", "--json", &path]), first);
     let replaced = std::fs::read(&path).expect("there");
     assert_eq!(schema::check_text("weir.model.whatif/1", &replaced), found);

@@ -14,7 +14,7 @@ use crate::bench::history::{History, unknown};
 use crate::bench::measure_again;
 use crate::fault::{Fault, tell};
 use crate::history::read;
-use crate::output::Outlet;
+use crate::output::{Outlet, check_json_apart};
 use serde::Serialize;
 use std::f64::consts::SQRT_2;
 use std::process::ExitCode;
@@ -80,9 +80,15 @@ struct ComparedCase {
 }
 
 pub fn compare(options: &CompareOptions) -> Result<ExitCode, Fault> {
+    // A file that is compared would be empty where the comparison fails or is interrupted.
+    for name in [Some(&options.a), options.b.as_ref()].into_iter().flatten() {
+        if is_file(name) {
+            check_json_apart(&options.json, name.as_ref())?;
+        }
+    }
     let a = load(&options.a)?;
     let b = options.b.as_deref().map(load).transpose()?;
-    // Opened before anything is measured, and after what it might be: a file that is compared.
+    // Opened before anything is measured.
     let mut outlet = Outlet::open(&options.json)?;
     let b = match b {
         Some(b) => b,
@@ -106,9 +112,14 @@ pub fn compare(options: &CompareOptions) -> Result<ExitCode, Fault> {
     Ok(ExitCode::from(u8::from(compared.cases.iter().any(failed))))
 }
 
-/// Loads a file, if the word looks like one, or else a saved run.
+/// Whether the word looks like a file rather than a saved run.
+fn is_file(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".json")
+}
+
+/// Loads a file or a saved run.
 fn load(name: &str) -> Result<Report, Fault> {
-    if name.contains('/') || name.ends_with(".json") {
+    if is_file(name) {
         let text = std::fs::read_to_string(name)
             .map_err(|error| Fault::unreadable(Some(name.as_ref()), error))?;
         return read(&text, name);

@@ -119,11 +119,10 @@ pub(super) fn whatif(options: &ModelOptions) -> Result<ExitCode, Fault> {
     }
     let machine =
         Machine::named(options.machine.as_deref().unwrap_or("present")).map_err(failed)?;
-    // Read before the output is opened, which may be the same file.
-    let text = read(path)?;
-    let mut outlet = Outlet::open(&options.json)?;
-    let found = forecast(&text, &machine, &changes)
+    // Done before the output is opened, which may be the same file: without a forecast it stays.
+    let found = forecast(&read(path)?, &machine, &changes)
         .map_err(|why| failed(format!("cannot predict from '{}': {why}", path.display())))?;
+    let mut outlet = Outlet::open(&options.json)?;
     let body = || document(&machine.name, &changes, &found);
     outlet.say("weir.model.whatif/1", body, || said(&changes, &found))?;
     Ok(ExitCode::SUCCESS)
