@@ -283,7 +283,9 @@ fn directory(asked: Option<&Path>) -> Result<PathBuf, Fault> {
         return Err(cannot("not a directory".into()));
     }
     // The report names it, and may be compared from elsewhere.
-    std::path::absolute(&directory).map_err(|error| cannot(error.to_string()))
+    let whole = std::path::absolute(&directory).map_err(|error| cannot(error.to_string()))?;
+    // Report and cells get it as JSON.
+    if whole.to_str().is_none() { Err(cannot("its name is not UTF-8".into())) } else { Ok(whole) }
 }
 
 fn seed() -> u64 {
@@ -319,6 +321,8 @@ fn check_writable(path: &Path) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::directory;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use std::path::Path;
 
     /// `weir compare` measured in another directory when it was started in another one.
@@ -326,5 +330,11 @@ mod tests {
     fn the_directory_of_files_is_a_whole_path() {
         let found = directory(Some(Path::new("."))).expect("it is there");
         assert!(found.is_absolute() && found.is_dir(), "{}", found.display());
+        // All cases of a run there died, each without a reason.
+        let place = tempfile::tempdir().expect("a directory");
+        let odd = place.path().join(OsStr::from_bytes(b"\xff"));
+        std::fs::create_dir(&odd).expect("made");
+        let refused = directory(Some(&odd)).expect_err("refused").to_string();
+        assert!(refused.ends_with("': its name is not UTF-8"), "{refused}");
     }
 }
