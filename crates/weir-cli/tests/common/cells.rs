@@ -29,6 +29,7 @@ pub fn request(suite: &Suite, group: usize, directory: &Path, time_ns: u64) -> C
         },
         seed: 1,
         time_ns,
+        rounds: u64::MAX,
         counts: Vec::new(),
     }
 }

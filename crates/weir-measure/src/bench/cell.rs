@@ -38,6 +38,8 @@ pub struct CellRequest {
     pub seed: u64,
     /// Its time, including the setting up.
     pub time_ns: u64,
+    /// Its rounds, at most.
+    pub rounds: u64,
     /// Operations per batch for cases that an earlier cell has calibrated.
     #[serde(default)]
     pub counts: Vec<Option<u64>>,
@@ -126,7 +128,9 @@ pub fn run(group: &Group, request: &CellRequest, out: &mut impl Write) -> Result
         round += 1;
         // Stops unless another round of the mean length fits.
         let spent = begun.elapsed();
-        if Instant::now() + spent / u32::try_from(round + 1).unwrap_or(u32::MAX) > end {
+        if round >= request.rounds
+            || Instant::now() + spent / u32::try_from(round + 1).unwrap_or(u32::MAX) > end
+        {
             break;
         }
     }

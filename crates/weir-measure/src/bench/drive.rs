@@ -182,6 +182,7 @@ fn request(suites: &[Suite], plan: &Plan, block: &Block, seed: u64) -> CellReque
         },
         seed,
         time_ns: 0,
+        rounds: plan.rounds,
         counts: Vec::new(),
     }
 }

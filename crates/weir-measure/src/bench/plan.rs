@@ -19,6 +19,8 @@ const CASE: Duration = Duration::from_millis(2);
 /// Preferred time of a case in a cell, if no budget is given.
 const CASE_COMFORT: Duration = Duration::from_millis(25);
 
+/// Most batches of a run: a report of more takes gigabytes of memory.
+const BATCHES_MAX: u64 = 1 << 20;
 /// A budget too small for this part of the processes is refused.
 const HARDLY: u32 = 5;
 
@@ -76,6 +78,8 @@ pub struct Plan {
     pub notes: Vec<Note>,
     /// The time budget.
     pub budget: Duration,
+    /// Most rounds of a cell.
+    pub rounds: u64,
     /// The request it came from.
     pub wish: PlanRequest,
 }
@@ -143,7 +147,10 @@ impl Plan {
             [note, ..] => return Err(PlanError::Unplaced(note.text.clone())),
         }
         let budget = share_out(&mut blocks, suites, &wish)?;
-        Ok(Plan { blocks, notes, budget, wish })
+        // One more case: the first may run twice.
+        let batches = |block: &Block| block.processes * (block.cases.len() as u64 + 1);
+        let rounds = BATCHES_MAX / blocks.iter().map(batches).sum::<u64>();
+        Ok(Plan { blocks, notes, budget, rounds: rounds.max(1), wish })
     }
 
     /// Returns its length: its budget, or the time of the fewest processes if that is longer.

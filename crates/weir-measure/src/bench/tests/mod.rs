@@ -100,6 +100,7 @@ pub fn request(cases: &[&str], time_ns: u64) -> CellRequest {
         },
         seed: 1,
         time_ns,
+        rounds: u64::MAX,
         counts: Vec::new(),
     }
 }
@@ -178,6 +179,20 @@ fn a_short_time_leaves_a_batch_a_quarter_of_its_length() {
         counts.next_back().expect("calibrated")
     };
     assert_eq!(["a", "long", "whole"].map(count), [250, 10_000, 40_000]);
+}
+
+/// A run of a day kept gigabytes of batches, and wrote them.
+#[test]
+fn a_long_run_has_a_million_batches_at_most() {
+    let suites = [suite(vec![case("a", 1.0), case("b", 2.0)])];
+    let day = PlanRequest { budget: Some(Duration::from_hours(24)), ..wish(&["suite"]) };
+    // Ten processes of three cases: the first runs twice.
+    let plan = Plan::new(&suites, day, &Topology::read()).expect("a plan");
+    assert_eq!(plan.rounds, (1 << 20) / 30);
+    let mut said = Vec::new();
+    let request = CellRequest { rounds: 3, ..request(&["a"], 1_000_000_000) };
+    cell::run(&suites[0].groups[0], &request, &mut said).expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&said).matches("Batch").count(), 3);
 }
 
 /// What a cell took with many rounds was kept as its least time, wherever it went on for a moment
