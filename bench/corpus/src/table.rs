@@ -180,6 +180,10 @@ fn overhead(text: &mut String, all: &[Overhead]) {
             .map(|one| (&one.bash_s[..], other(one)))
             .filter(|(_, other)| !other.is_empty())
             .collect();
+        // Koala's scripts run by bash once, and by weir.
+        if pairs.is_empty() {
+            continue;
+        }
         let (mean, low, high) = mean_ratio(&pairs);
         let _ = writeln!(
             text,
@@ -231,6 +235,25 @@ mod tests {
         let (one, two, half) = ([1.0; 6], [2.0; 6], [0.5; 6]);
         let (mean, low, high) = mean_ratio(&[(&one, &two), (&one, &half)]);
         assert!((mean - 1.0).abs() < 1e-9 && (low - 1.0).abs() < 1e-9 && (high - 1.0).abs() < 1e-9);
+    }
+
+    /// Where bash had not run once more, the mean over 0 pipelines was 1.000 (1.000 to 1.000).
+    #[test]
+    fn there_is_no_mean_of_nothing() {
+        let two = || vec![1.0, 1.0];
+        let one = Overhead {
+            part: String::new(),
+            name: String::new(),
+            bash_s: two(),
+            weir_s: two(),
+            small_s: two(),
+            again_s: Vec::new(),
+            same: true,
+        };
+        let mut text = String::new();
+        overhead(&mut text, &[one]);
+        assert_eq!(text.matches("Geometric mean over 1 pipelines").count(), 2, "{text}");
+        assert!(!text.contains("over 0"), "{text}");
     }
 
     /// With `--rounds 1` four times as long was twice as long.
