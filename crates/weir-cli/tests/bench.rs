@@ -136,7 +136,7 @@ fn the_list_names_every_suite_and_its_cases() {
 #[test]
 fn no_case_of_round_trips_keeps_another_from_being_made() {
     let cases = "joy-ipc/two-way weir-record (4|48|64|512) B";
-    let output = bench(&["-p", "same-cpu", "-b", "2s", "--json", "-", cases]);
+    let output = bench(&["-p", "same-cpu", "-b", "1s", "--json", "-", cases]);
     let report = schema::check_text("weir.bench/2", &output.stdout);
     let text = report.to_string();
     assert!(!text.contains("os error 16"), "{text}");
@@ -173,7 +173,7 @@ fn the_report_has_what_the_schema_promises() {
 #[test]
 fn what_cannot_be_written_is_named_after_the_figures_were_shown() {
     let _alone = alone();
-    let full = bench(&[QUICK.as_slice(), &["--json=/dev/full"]].concat());
+    let full = bench(&["joy-syscall/read of 1 byte$", "-b", "0.6s", "--json=/dev/full"]);
     assert_eq!(full.status.code(), Some(1));
     assert!(said(&full).contains("weir: cannot write '/dev/full': No space left on device"));
     assert!(String::from_utf8_lossy(&full.stdout).contains("read of 1 byte"), "nothing shown");
@@ -265,7 +265,7 @@ fn interrupted_later_it_keeps_what_was_measured() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("report.json");
     let mut command = Command::new(WEIR);
-    command.args(["bench", "joy-syscall/read", "--budget", "12s", "--json"]).arg(&file);
+    command.args(["bench", "joy-syscall/read", "--budget", "6s", "--json"]).arg(&file);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let weir = command.spawn().expect("weir starts");
     let mut seen = std::collections::BTreeSet::new();
@@ -289,7 +289,7 @@ fn interrupted_later_it_keeps_what_was_measured() {
 #[test]
 fn at_a_hangup_that_was_ignored_it_goes_on_and_the_next_interrupt_is_the_first() {
     let _alone = alone();
-    let script = format!("trap '' HUP; exec '{WEIR}' bench joy-syscall/read --budget 12s");
+    let script = format!("trap '' HUP; exec '{WEIR}' bench joy-syscall/read --budget 6s");
     let mut command = Command::new("sh");
     command.args(["-c", &script]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -313,7 +313,7 @@ fn at_a_hangup_that_was_ignored_it_goes_on_and_the_next_interrupt_is_the_first()
 fn what_others_do_with_the_cpus_is_seen_and_told() {
     let _alone = alone();
     let hogs = Hogs::start(2);
-    let output = bench(&[QUICK.as_slice(), &["--json", "/dev/stderr"]].concat());
+    let output = bench(&["joy-syscall/getppid$", "-b", "1s", "--json", "/dev/stderr"]);
     drop(hogs);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -378,9 +378,8 @@ fn killed_it_leaves_nothing(suite: &Suite, name: &str) {
     let mut request = request(suite, group, directory.path(), 60_000_000_000);
     request.cases = vec![name.to_owned()];
     let mut child = start_cell(&request);
-    let mut family = Vec::new();
+    let (mut family, mut line) = (Vec::new(), String::new());
     let mut lines = BufReader::new(child.stdout.take().expect("piped"));
-    let mut line = String::new();
     // When the first line is printed, all hosts are up or left out.
     lines.read_line(&mut line).expect("a line");
     let mut next = vec![child.id()];
@@ -413,6 +412,7 @@ fn between_two_batches_the_other_sides_of_all_cases_sleep() {
         for group in (0..suite.groups.len()).filter(has_two_sides) {
             let mut request = request(&suite, group, directory.path(), 600_000_000_000);
             (request.site.placement, request.site.cpus) = (Placement::OtherCpu, cpus.clone());
+            request.counts = vec![Some(16); request.cases.len()];
             // Nobody reads what the cell writes. So it soon waits for room, after a round.
             let (_unread, output) = rustix::pipe::pipe().expect("a pipe");
             rustix::pipe::fcntl_setpipe_size(&output, 4096).expect("made small");

@@ -178,9 +178,9 @@ fn one_run_that_shows_the_opposite_is_not_believed_and_three_are() {
         assert_eq!(remembered(state.path()).len(), 1);
         // The writer is now slower than the reader. Weir takes nothing from a run in which it
         // looked at a pipe less than 20 times. In 0.6 s it looked 15 to 22 times.
-        let slow = "perl -e '$|=1;for(1..60){print \"x\";select(undef,undef,undef,.03)}'";
+        let slow = "perl -e '$|=1;for(1..42){print \"x\";select(undef,undef,undef,.03)}'";
         std::fs::write(&script, slow).expect("written");
-        assert_eq!(weir_run_in(state.path(), &[&text]).stdout(), "60");
+        assert_eq!(weir_run_in(state.path(), &[&text]).stdout(), "42");
         let seen = remembered(state.path());
         assert_eq!(seen[0]["runs"], serde_json::json!([true, false]));
         let still = weir_run_in(state.path(), &["--elastic", &text]);

@@ -71,33 +71,30 @@ fn a_server_on_this_host_is_named_with_what_it_does() {
         return;
     }
     let _alone = alone();
-    for (work, does, part) in [(COMPUTES, "on CPU", "cpu_s"), (SLEEPS, "asleep", "sleep_s")] {
-        for family in ["AF_UNIX", "AF_INET"] {
-            let directory = tempfile::tempdir().expect("a directory");
-            let here = directory.path();
-            let unix = format!("'{}'", here.join("socket").display());
-            let place = if family == "AF_UNIX" { &unix } else { "('127.0.0.1', 0)" };
-            let (server, port) = serve(here, family, place, work);
-            let tcp = format!("('127.0.0.1', {port})");
-            let place = if family == "AF_UNIX" { &unix } else { &tcp };
-            let ran = pipeline(&format!("{} | cat", client(here, family, place)));
-            assert_eq!(ran.stdout().len(), 100);
-            let peer = &ran.json["stages"][0]["peer"];
-            let (pid, process) = (server.0.id(), &peer["process"]);
-            assert_eq!(
-                (&peer["limit"], &process["pid"]),
-                (&"process".into(), &pid.into()),
-                "{peer}"
-            );
-            // On a busy host the stage may have to wait for a CPU.
-            let busy = seconds(&process[part]) + seconds(&process["runq_s"]);
-            assert!(busy > 0.5, "{peer}");
-            let said = format!(" {pid}, outside the pipeline: ");
-            assert!(verdict(&ran).contains(&said), "{}", verdict(&ran));
-            let waits = verdict(&ran).contains("waiting for a CPU");
-            assert!(verdict(&ran).contains(does) || waits, "{}", verdict(&ran));
-            assert_eq!(ran.json["verdict"]["stage"], 1);
-        }
+    // How it is found depends on the socket, and what it does is told of any.
+    for (work, family, does, part) in
+        [(COMPUTES, "AF_UNIX", "on CPU", "cpu_s"), (SLEEPS, "AF_INET", "asleep", "sleep_s")]
+    {
+        let directory = tempfile::tempdir().expect("a directory");
+        let here = directory.path();
+        let unix = format!("'{}'", here.join("socket").display());
+        let place = if family == "AF_UNIX" { &unix } else { "('127.0.0.1', 0)" };
+        let (server, port) = serve(here, family, place, work);
+        let tcp = format!("('127.0.0.1', {port})");
+        let place = if family == "AF_UNIX" { &unix } else { &tcp };
+        let ran = pipeline(&format!("{} | cat", client(here, family, place)));
+        assert_eq!(ran.stdout().len(), 100);
+        let peer = &ran.json["stages"][0]["peer"];
+        let (pid, process) = (server.0.id(), &peer["process"]);
+        assert_eq!((&peer["limit"], &process["pid"]), (&"process".into(), &pid.into()), "{peer}");
+        // On a busy host the stage may have to wait for a CPU.
+        let busy = seconds(&process[part]) + seconds(&process["runq_s"]);
+        assert!(busy > 0.5, "{peer}");
+        let said = format!(" {pid}, outside the pipeline: ");
+        assert!(verdict(&ran).contains(&said), "{}", verdict(&ran));
+        let waits = verdict(&ran).contains("waiting for a CPU");
+        assert!(verdict(&ran).contains(does) || waits, "{}", verdict(&ran));
+        assert_eq!(ran.json["verdict"]["stage"], 1);
     }
 }
 
