@@ -235,7 +235,7 @@ fn closed_standard_descriptors_are_said() {
     let mut reader = place.read("log --until-closed=2");
     let closed = place.bash("$WEIR port write --wait 60s log <&-");
     refused(&closed, 1, "cannot read standard input: it is closed");
-    for verb in ["list .", "stat log"] {
+    for verb in ["list", "stat log"] {
         let closed = place.bash(&format!("$WEIR port {verb} >&-"));
         refused(&closed, 1, "cannot write to standard output: it is closed");
     }
