@@ -25,7 +25,7 @@
 //! ```
 //!
 //! While off, a span or a system call costs a relaxed load and a branch. While on, it costs two
-//! readings of the time-stamp counter, or a few nanoseconds in a thread that counts often;
+//! readings of the time-stamp counter, or some ten nanoseconds in a thread that counts often;
 //! docs/design/profile.md has the figures. After S. Graham, P. Kessler and M. McKusick, "gprof: a
 //! Call Graph Execution Profiler" (1982), but with self times measured at each start and end of a
 //! span, and with system calls counted apart.
