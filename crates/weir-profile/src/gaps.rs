@@ -33,7 +33,8 @@ impl GapShare {
             }
         }
         let [_, cpu, _, wait] = rows[UNTIMED];
-        share.gaps_cpu = cpu;
+        // Where nothing was timed, there is nothing to divide by.
+        share.gaps_cpu = if share.timed_cpu > 0 { cpu } else { 0 };
         let alike = share.timed_wait.saturating_mul(cpu).checked_div(share.timed_cpu);
         share.gaps_wait = wait.min(alike.unwrap_or(0));
         share.wait_apart = wait - share.gaps_wait;

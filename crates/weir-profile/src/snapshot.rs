@@ -173,12 +173,7 @@ impl TableSnapshot {
     fn row(&self, number: usize, row: &RowName, sum: &Columns) -> ProfileRow {
         ProfileRow {
             name: row.name.clone(),
-            // How many gaps there were is of no interest.
-            calls: if number == UNTIMED {
-                0
-            } else {
-                u64::try_from(sum[CALLS]).unwrap_or(u64::MAX)
-            },
+            calls: u64::try_from(sum[CALLS]).unwrap_or(u64::MAX),
             // Time outside of all spans belongs to no subroutine.
             user_ns: if number == OUTSIDE { 0 } else { self.ns(sum[USER]) },
             system_ns: self.ns(sum[SYSTEM]),

@@ -40,6 +40,13 @@ fn cell(words: &mut [u64], thread: usize, row: usize, column: usize) -> &mut u64
     &mut words[TABLES_AT + thread * TABLE_WORDS + column * ROWS + row]
 }
 
+/// Stores values in cells, each given by its thread, row and column.
+fn store(words: &mut [u64], cells: &[(usize, usize, usize, u64)]) {
+    for (thread, number, column, value) in cells {
+        *cell(words, *thread, *number, *column) = *value;
+    }
+}
+
 /// Returns the error for a table with this change.
 fn refused(change: impl FnOnce(&mut Vec<u64>)) -> &'static str {
     let mut words = empty();
@@ -81,7 +88,7 @@ fn the_difference_of_two_looks_is_added_up_over_threads_and_names() {
     // A new row with the name of another: two threads began to use it at once.
     row(&mut words, 5, KIND_SPAN, b"verify");
     row(&mut words, 6, KIND_SPAN, b"never called");
-    for (thread, number, column, value) in [
+    let cells = [
         (0, 3, CALLS, 7),
         (1, 3, CALLS, u64::MAX),
         (31, 5, CALLS, 1),
@@ -90,9 +97,8 @@ fn the_difference_of_two_looks_is_added_up_over_threads_and_names() {
         (1, 3, SYSTEM, 70),
         (1, 4, WAIT, 9),
         (2, OUTSIDE, USER, 99),
-    ] {
-        *cell(&mut words, thread, number, column) = value;
-    }
+    ];
+    store(&mut words, &cells);
     let after = TableSnapshot::parse(&words).expect("sound");
     let found = after.since(&before).expect("in order");
     let [verify] = &found.subroutines[..] else { panic!("{found:?}") };
@@ -114,7 +120,7 @@ fn gaps_are_divided_as_the_times_of_their_thread_were() {
     row(&mut words, 3, KIND_SPAN, b"verify");
     row(&mut words, 4, KIND_CALL, b"read");
     let before = TableSnapshot::parse(&words).expect("sound");
-    for (thread, number, column, value) in [
+    let cells = [
         (0, 3, CALLS, 11),
         (0, 3, USER, 200),
         (0, 3, SYSTEM, 100),
@@ -127,9 +133,8 @@ fn gaps_are_divided_as_the_times_of_their_thread_were() {
         (0, UNTIMED, WAIT, 1000),
         // A thread without a gap.
         (1, 3, USER, 7),
-    ] {
-        *cell(&mut words, thread, number, column) = value;
-    }
+    ];
+    store(&mut words, &cells);
     let after = TableSnapshot::parse(&words).expect("sound");
     let found = after.since(&before).expect("in order");
     let [apart, verify] = &found.subroutines[..] else { panic!("{found:?}") };
@@ -139,11 +144,12 @@ fn gaps_are_divided_as_the_times_of_their_thread_were() {
     assert_eq!((found.calls[0].system_ns, found.calls[0].wait_ns), (300, 120));
     assert_eq!((found.timed_ns, found.untimed_ns), (407, 800));
     // Where nothing was timed, nothing tells whose time it was.
-    let only_gaps =
-        [3, 4, OUTSIDE].into_iter().flat_map(|number| [(number, USER), (number, SYSTEM)]);
-    only_gaps.for_each(|(number, column)| *cell(&mut words, 0, number, column) = 0);
+    for number in [3, OUTSIDE] {
+        store(&mut words, &[(0, number, USER, 0), (0, number, SYSTEM, 0)]);
+    }
     let after = TableSnapshot::parse(&words).expect("sound");
     let found = after.since(&before).expect("in order");
+    assert_eq!((found.timed_ns, found.untimed_ns), (7, 0), "nothing is divided");
     let report = ProfileReport::new("switch", 4711, found);
     assert_eq!(report.explained_ns(), 7, "{report}");
 }
@@ -156,11 +162,8 @@ fn a_gap_that_is_not_over_has_the_cpu_time_of_its_thread() {
     row(&mut words, UNTIMED, KIND_SPAN, b"(not timed)");
     row(&mut words, 3, KIND_SPAN, b"verify");
     let before = TableSnapshot::parse(&words).expect("sound");
-    for (number, column, value) in
-        [(3, USER, 100), (UNTIMED, GAP_CPU_NS, 5000), (UNTIMED, GAP_MOST_NS, 400)]
-    {
-        *cell(&mut words, 1, number, column) = value;
-    }
+    let cells = [(1, 3, USER, 100), (1, UNTIMED, GAP_CPU_NS, 5000), (1, UNTIMED, GAP_MOST_NS, 400)];
+    store(&mut words, &cells);
     let untimed_ns = |cpu_ns: Option<u64>| {
         let mut after = TableSnapshot::parse(&words).expect("sound");
         after.close_gaps(|owner| cpu_ns.filter(|_| owner == 4712));
