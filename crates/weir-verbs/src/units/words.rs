@@ -7,20 +7,25 @@ pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// Formats an upper bound, rounded up so that "at most" stays true: `1.9x`, `13x`.
+/// A larger factor is not told: nobody could act on more, and few of these would come true.
+const LARGE: f64 = 10.0;
+
+/// Formats an upper bound, rounded up so that it stays true: `at most 1.9x`, `over 10x`.
 pub fn factor_at_most(value: f64) -> String {
     // A value that exceeds a step only by floating-point rounding is not rounded up.
     const NOISE: f64 = 1e-6;
-    if value <= 9.9 + NOISE {
-        format!("{:.1}x", (value * 10.0 - NOISE).ceil() / 10.0)
-    } else {
-        format!("{:.0}x", (value - NOISE).ceil())
+    match value {
+        ..=LARGE => format!("at most {:.1}x", (value * 10.0 - NOISE).ceil() / 10.0),
+        _ => format!("over {LARGE:.0}x"),
     }
 }
 
-/// Formats an estimate, rounded to the nearest: `1.9x`, `13x`.
+/// Formats an estimate, rounded to the nearest: `perhaps 1.9x`, `perhaps over 10x`.
 pub fn factor_about(value: f64) -> String {
-    if value < 9.95 { format!("{value:.1}x") } else { format!("{value:.0}x") }
+    match value {
+        ..=LARGE => format!("perhaps {value:.1}x"),
+        _ => format!("perhaps over {LARGE:.0}x"),
+    }
 }
 
 /// Formats a number of CPUs: `2`, `1.8`, `0.25`.
@@ -124,10 +129,17 @@ mod tests {
 
     #[test]
     fn a_bound_is_rounded_up_and_never_down() {
-        let rounded = [3.095, 13.6, 2.0, 2.000_000_000_1, 9.91, 9.9, 1.01].map(factor_at_most);
-        assert_eq!(rounded, ["3.1x", "14x", "2.0x", "2.0x", "10x", "9.9x", "1.1x"]);
-        let nearest = [3.04, 13.6, 9.97].map(factor_about);
-        assert_eq!(nearest, ["3.0x", "14x", "10x"]);
+        let rounded = [3.095, 2.0, 2.000_000_000_1, 9.91, 9.9, 1.01].map(factor_at_most);
+        let most = ["3.1x", "2.0x", "2.0x", "10.0x", "9.9x", "1.1x"];
+        assert_eq!(rounded, most.map(|factor| format!("at most {factor}")));
+        assert_eq!([3.04, 9.97].map(factor_about), ["perhaps 3.0x", "perhaps 10.0x"]);
+    }
+
+    /// "At most 2485x" was true, and nobody ever saw more than a fraction of it.
+    #[test]
+    fn large_factors_are_not_told() {
+        assert_eq!([10.1, 2485.0].map(factor_at_most), ["over 10x", "over 10x"]);
+        assert_eq!([10.1, 2485.0].map(factor_about), ["perhaps over 10x", "perhaps over 10x"]);
     }
 
     #[test]

@@ -188,10 +188,10 @@ fn next_limit(run: &Run, culprit: &Bottleneck) -> Option<String> {
     let next = stage(next, &run.stages[next].label);
     let gain = match (culprit.crowded_speedup, limit) {
         (Some(likely @ 1.05..), _) => {
-            format!("perhaps {} faster while others use the CPUs", factor_about(likely))
+            format!("{} faster while others use the CPUs", factor_about(likely))
         }
         (_, ..1.05) => String::from("not measurably faster"),
-        (_, limit) => format!("at most {} faster", factor_at_most(limit)),
+        (_, limit) => format!("{} faster", factor_at_most(limit)),
     };
     Some(format!("if {short} took no time, the next limit would be {next}: {gain}"))
 }
