@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/weir-net/tests/any_segments/mod.rs"]
+#[path = "../../net/weir-net/tests/any_segments/mod.rs"]
 #[allow(dead_code, reason = "the tests play games of their own")]
 mod any_segments;
 

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/weir-net/tests/any_packet/mod.rs"]
+#[path = "../../net/weir-net/tests/any_packet/mod.rs"]
 mod any_packet;
 
 use libfuzzer_sys::fuzz_target;

@@ -43,7 +43,7 @@ fn predictions_are_those_that_are_committed() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().display().to_string();
     said(&["predictions", "--out", &out]);
-    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/predictions");
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../reports/data/predictions");
     let mut count = 0;
     for file in std::fs::read_dir(committed).expect("predictions") {
         let file = file.expect("a file");

@@ -120,8 +120,9 @@ impl Weir {
             "model" if self.experiments.iter().any(|name| name == target) => None,
             "model" => missing("there is no such experiment"),
             "data" => {
-                let used = read("crates/weir-model/src/published.rs").expect("the tables");
-                let there = root().join("data").join(target).is_file() && used.contains(target);
+                let used = read("reports/weir-model/src/published.rs").expect("the tables");
+                let there =
+                    root().join("reports/data").join(target).is_file() && used.contains(target);
                 if there { None } else { missing("no suite stands beside such a table") }
             }
             "page" if root().join(target).is_file() => None,

@@ -1,4 +1,4 @@
-//! The published figures of the four reports, from the tables in `data/`.
+//! The published figures of the four reports, from the tables in `reports/data`.
 
 /// A table: the names of its columns, and its rows as texts.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,27 +19,27 @@ pub struct PublishedRow {
 }
 
 /// Joy 1980: the parts of the time of a trivial system call on the old system, in microseconds.
-pub const JOY_SYSCALL: &str = include_str!("../../../data/joy_1980_syscall_vax780.csv");
+pub const JOY_SYSCALL: &str = include_str!("../../data/joy_1980_syscall_vax780.csv");
 /// Joy 1980: 4-byte packets per second to self, one way and two ways.
-pub const JOY_IPC: &str = include_str!("../../../data/joy_1980_ipc_vax780.csv");
+pub const JOY_IPC: &str = include_str!("../../data/joy_1980_ipc_vax780.csv");
 /// Joy 1980: the parts of a context switch, in microseconds.
-pub const JOY_SWITCH: &str = include_str!("../../../data/joy_1980_switch_vax780.csv");
+pub const JOY_SWITCH: &str = include_str!("../../data/joy_1980_switch_vax780.csv");
 /// Kashtan 1980: exchanges and switches a second, and costs of VMS.
-pub const KASHTAN: &str = include_str!("../../../data/kashtan_1980_rates_vax780.csv");
+pub const KASHTAN: &str = include_str!("../../data/kashtan_1980_rates_vax780.csv");
 /// Joy 1980: Kashtan's paging benchmarks by system, in seconds.
-pub const JOY_PAGING: &str = include_str!("../../../data/joy_1980_paging_vax780.csv");
+pub const JOY_PAGING: &str = include_str!("../../data/joy_1980_paging_vax780.csv");
 /// BBN 1978, tables 1 and 2: real and system time of 1000 blocks through a pipe, standard and
 /// improved.
-pub const BBN_PIPE: &str = include_str!("../../../data/bbn_1978_pipe_1140.csv");
+pub const BBN_PIPE: &str = include_str!("../../data/bbn_1978_pipe_1140.csv");
 /// BBN 1978, table 3: real, user and system time of 1000 blocks through a port, standard and
 /// improved.
-pub const BBN_PORT: &str = include_str!("../../../data/bbn_1978_port_1140.csv");
+pub const BBN_PORT: &str = include_str!("../../data/bbn_1978_port_1140.csv");
 /// BBN 1978, table 4: a bare pipe beside a bare port.
-pub const BBN_BARE: &str = include_str!("../../../data/bbn_1978_port_bare_1140.csv");
+pub const BBN_BARE: &str = include_str!("../../data/bbn_1978_port_bare_1140.csv");
 /// Franke 2001: improvement over pipes of 4 KiB, in percent.
-pub const FRANKE: &str = include_str!("../../../data/franke_2001_2way.csv");
+pub const FRANKE: &str = include_str!("../../data/franke_2001_2way.csv");
 /// Allen: an echo by a daemon at user level, and its packet driver, in milliseconds.
-pub const ALLEN: &str = include_str!("../../../data/allen_mit_icmp_1145.csv");
+pub const ALLEN: &str = include_str!("../../data/allen_mit_icmp_1145.csv");
 
 impl Published {
     /// Reads a table: lines that begin with '#' are comments, and the first other line names the

@@ -4,11 +4,14 @@ use std::path::Path;
 
 #[test]
 fn the_committed_predictions_are_what_the_model_says() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/predictions");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/predictions");
     let made = weir_model::catalogue::predictions().expect("whole machines");
     for (name, text) in &made {
         let committed = std::fs::read_to_string(dir.join(name)).expect("a committed prediction");
-        assert_eq!(&committed, text, "{name}: run weir model predictions --out data/predictions");
+        assert_eq!(
+            &committed, text,
+            "{name}: run weir model predictions --out reports/data/predictions"
+        );
     }
     let files = std::fs::read_dir(dir).expect("the folder").count();
     assert_eq!(files, made.len(), "files that nothing predicts");

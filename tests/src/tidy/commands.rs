@@ -3,6 +3,7 @@
 use super::TidyFault;
 use super::circles::Texts;
 use super::contracts::{TestPath, tests};
+use super::rules;
 
 /// Returns the tests of recipes that are not there: cargo would run none, with status 0.
 pub fn recipes(texts: &Texts) -> Vec<TidyFault> {
@@ -48,7 +49,7 @@ pub fn tools(texts: &Texts) -> Vec<TidyFault> {
         pairs.into_iter().any(|(name, _)| name == program)
     };
     let mut faults = Vec::new();
-    for (path, text) in texts.iter().filter(|(path, _)| path.starts_with("crates/")) {
+    for (path, text) in texts.iter().filter(|(path, _)| rules::crate_of(path).is_some()) {
         for (at, call) in text.match_indices("have(&[").chain(text.match_indices("Bed::new(&[")) {
             let line = text[..=at].lines().count();
             let list = text[at + call.len()..].split(']').next().unwrap_or_default();

@@ -10,6 +10,8 @@ use super::source::SourceFile;
 pub const FILE_LINES: usize = 500;
 /// Longest line of Rust, in characters.
 pub const LINE_CHARS: usize = 100;
+/// The folders of the products, which hold their crates.
+const PRODUCTS: [&str; 4] = ["crates", "bench", "net", "reports"];
 /// Words that mark unfinished work, written in halves so that this file does not hold them.
 const LEFTOVERS: [&str; 2] = [concat!("FIX", "ME"), concat!("X", "XX")];
 /// Crates whose roots have `#![no_std]`, which keeps clock and system out of them.
@@ -101,12 +103,16 @@ fn may_be_unsafe(name: &str) -> bool {
     name.ends_with("-sys")
 }
 
+/// Returns the crate that a file belongs to and the path inside it: a crate lies in a product's folder.
+pub fn crate_of(path: &str) -> Option<(&str, &str)> {
+    let rest = PRODUCTS.iter().find_map(|product| path.strip_prefix(product)?.strip_prefix('/'))?;
+    rest.split_once('/').filter(|(name, _)| *name == "weir" || name.starts_with("weir-"))
+}
+
 /// Checks that the roots of the crates have the attributes that make the compiler enforce rules.
 pub fn headers(path: &str, text: &str) -> Vec<TidyFault> {
-    let Some((name, file)) = path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"))
-    else {
-        return Vec::new();
-    };
+    let Some((name, file)) = crate_of(path) else { return Vec::new() };
+    let Some(file) = file.strip_prefix("src/") else { return Vec::new() };
     let root = matches!(file, "lib.rs" | "main.rs") || file.starts_with("bin/");
     let safe = name != "weir" && !may_be_unsafe(name);
     let demands = [(safe, "#![forbid(unsafe_code)]"), (NO_STD.contains(&name), "#![no_std]")];
@@ -127,7 +133,7 @@ pub fn headers(path: &str, text: &str) -> Vec<TidyFault> {
 pub fn tokens(source: &SourceFile, text: &str) -> Vec<TidyFault> {
     let lines: Vec<&str> = text.lines().collect();
     let path = source.path.as_str();
-    let of_crate = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
+    let of_crate = crate_of(path).map(|(name, _)| name);
     let unsafe_here = of_crate.is_some_and(may_be_unsafe)
         || path.starts_with(MEMORY)
         // Tests fork.

@@ -1,22 +1,25 @@
 //! False alarms on noise recorded on a real host.
 //!
-//! `data/noise/*.csv` are series of batches of the same operation in the order of measuring,
-//! recorded with `weir bench joy-switch` (see `data/noise/README.md`). Neighbours are taken as the
+//! `reports/data/noise/*.csv` are series of batches of the same operation in the order of measuring,
+//! recorded with `weir bench joy-switch` (see `reports/data/noise/README.md`). Neighbours are taken as the
 //! halves of a pair in random order, as the engine runs them. There is no difference, so each one
 //! found is a false alarm.
 
 use crate::pairs::{Comparison, PairOrder};
 
 const SERIES: [(&str, &str); 4] = [
-    ("one CPU, quiet", include_str!("../../../../../data/noise/switch-same-cpu-quiet.csv")),
-    ("two CPUs, quiet", include_str!("../../../../../data/noise/switch-other-cpu-quiet.csv")),
+    ("one CPU, quiet", include_str!("../../../../../reports/data/noise/switch-same-cpu-quiet.csv")),
+    (
+        "two CPUs, quiet",
+        include_str!("../../../../../reports/data/noise/switch-other-cpu-quiet.csv"),
+    ),
     (
         "one CPU, beside compilers",
-        include_str!("../../../../../data/noise/switch-same-cpu-busy.csv"),
+        include_str!("../../../../../reports/data/noise/switch-same-cpu-busy.csv"),
     ),
     (
         "two CPUs, beside compilers",
-        include_str!("../../../../../data/noise/switch-other-cpu-busy.csv"),
+        include_str!("../../../../../reports/data/noise/switch-other-cpu-busy.csv"),
     ),
 ];
 const PAIRS: usize = 20;
