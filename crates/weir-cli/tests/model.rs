@@ -32,7 +32,7 @@ fn all_has_a_score_for_each_experiment_of_the_list() {
 #[test]
 fn an_experiment_has_published_and_modelled_figures_and_the_same_bytes_each_time() {
     let first = said(&["bbn-pipe", "--machine", "pdp11-40"]);
-    for word in ["published", "model", "error", "score: median error"] {
+    for word in ["published", "model", "error", "score: fitted: median error"] {
         assert!(first.contains(word), "{word}: {first}");
     }
     assert_eq!(first, said(&["bbn-pipe"]), "deterministic, and on its own machine by default");

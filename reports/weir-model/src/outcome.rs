@@ -1,7 +1,29 @@
 //! What an experiment comes to: published figures, the model's, and how far apart they are.
 
 use std::fmt::Write;
-use weir_policy::sort;
+
+/// What a modelled figure rests on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Basis {
+    /// A constant of the machine is the published figure, or was derived from it: it cannot be wrong.
+    Identity,
+    /// Constants of the machine were fitted to the table that the figure stands in.
+    #[default]
+    Fitted,
+    /// No constant was derived from the table that the figure stands in.
+    Predicted,
+}
+
+impl Basis {
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Basis::Identity => "identity",
+            Basis::Fitted => "fitted",
+            Basis::Predicted => "predicted",
+        }
+    }
+}
 
 /// One figure of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,17 +36,25 @@ pub struct Cell {
     pub published: Option<f64>,
     /// What the model says.
     pub model: f64,
+    /// What that rests on.
+    pub basis: Basis,
 }
 
 impl Cell {
-    /// Makes a cell.
+    /// Makes a cell, whose figure rests on fitted constants.
     pub fn new(
         row: impl Into<String>,
         column: impl Into<String>,
         published: Option<f64>,
         model: f64,
     ) -> Cell {
-        Cell { row: row.into(), column: column.into(), published, model }
+        Cell { row: row.into(), column: column.into(), published, model, basis: Basis::Fitted }
+    }
+
+    /// Says what the figure rests on.
+    #[must_use]
+    pub fn on(self, basis: Basis) -> Cell {
+        Cell { basis, ..self }
     }
 
     /// Returns how far the model is off, as a part of the published figure.
@@ -76,23 +106,18 @@ impl Outcome {
         }
     }
 
-    /// Returns the sizes of all errors, the least first.
-    pub fn errors(&self) -> Vec<f64> {
-        let mut errors: Vec<f64> =
-            self.cells.iter().filter_map(Cell::error).map(f64::abs).collect();
-        sort::by(&mut errors, f64::total_cmp);
+    /// Returns the sizes of the errors of figures that rest on this, the least first.
+    pub fn errors(&self, basis: Basis) -> Vec<f64> {
+        let cells = self.cells.iter().filter(|cell| cell.basis == basis);
+        let mut errors: Vec<f64> = cells.filter_map(Cell::error).map(f64::abs).collect();
+        errors.sort_by(f64::total_cmp);
         errors
     }
 
-    /// Returns the median error, if any figure was published.
-    pub fn median(&self) -> Option<f64> {
-        let errors = self.errors();
-        let half = errors.len() / 2;
-        match errors.len() {
-            0 => None,
-            odd if odd % 2 == 1 => Some(errors[half]),
-            _ => Some((errors[half - 1] + errors[half]) / 2.0),
-        }
+    /// Returns how many published figures are identities. These have no part in a score.
+    pub fn identities(&self) -> usize {
+        let is = |cell: &&Cell| cell.basis == Basis::Identity && cell.published.is_some();
+        self.cells.iter().filter(is).count()
     }
 
     /// Returns the published and modelled figures beside each other, row by row.
@@ -102,20 +127,21 @@ impl Outcome {
         let column = self.cells.iter().map(|cell| cell.column.len()).max().unwrap_or(0).max(6);
         let _ = writeln!(
             text,
-            "{:<width$}  {:<column$}  {:>10}  {:>10}  {:>7}",
+            "{:<width$}  {:<column$}  {:>10}  {:>10}  {:>7}  basis",
             "row", "column", "published", "model", "error"
         );
         for cell in &self.cells {
             let published = cell.published.map_or_else(|| String::from("-"), figure);
             let error =
                 cell.error().map_or_else(String::new, |error| format!("{:+.1}%", error * 100.0));
-            let _ = writeln!(
-                text,
-                "{:<width$}  {:<column$}  {published:>10}  {:>10}  {error:>7}",
+            let basis = cell.published.map_or("", |_| cell.basis.name());
+            let line = format!(
+                "{:<width$}  {:<column$}  {published:>10}  {:>10}  {error:>7}  {basis}",
                 cell.row,
                 cell.column,
                 figure(cell.model)
             );
+            let _ = writeln!(text, "{}", line.trim_end());
         }
         let _ = writeln!(text, "{}", self.score());
         for note in &self.notes {
@@ -132,15 +158,26 @@ impl Outcome {
         if self.scoring == Scoring::SignAndRank {
             return self.sign_and_rank();
         }
-        let errors = self.errors();
-        let Some(median) = self.median() else { return String::from("score: nothing published") };
-        let beyond = errors.iter().filter(|error| **error > 0.2).count();
-        format!(
-            "score: median error {:.1}%, worst {:.1}%, {beyond} of {} figures beyond 20%",
-            median * 100.0,
-            errors.last().copied().unwrap_or(0.0) * 100.0,
-            errors.len()
-        )
+        let mut parts: Vec<String> = [Basis::Fitted, Basis::Predicted]
+            .into_iter()
+            .filter_map(|basis| {
+                let errors = self.errors(basis);
+                let beyond = errors.iter().filter(|error| **error > 0.2).count();
+                Some(format!(
+                    "{}: median error {:.1}%, worst {:.1}%, {beyond} of {} figures beyond 20%",
+                    basis.name(),
+                    median(&errors)? * 100.0,
+                    errors.last()? * 100.0,
+                    errors.len()
+                ))
+            })
+            .collect();
+        match self.identities() {
+            0 => {}
+            1 => parts.push(String::from("1 identity")),
+            count => parts.push(format!("{count} identities")),
+        }
+        format!("score: {}", parts.join("; "))
     }
 
     /// Returns how many of the figures beyond 5 % have the right sign, and how many there are.
@@ -173,9 +210,19 @@ impl Outcome {
             self.ranks().iter().map(|(name, rank)| format!("{name} {rank:.2}")).collect();
         let percent = 100.0 * right as f64 / clear.max(1) as f64;
         format!(
-            "score: right sign on {right} of {clear} figures beyond 5% ({percent:.0}%); rank correlation {}",
+            "score: fitted: right sign on {right} of {clear} figures beyond 5% ({percent:.0}%); rank correlation {}",
             ranks.join(", ")
         )
+    }
+}
+
+/// Returns the median of errors that are in order, if there are any.
+pub fn median(errors: &[f64]) -> Option<f64> {
+    let half = errors.len() / 2;
+    match errors.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(errors[half]),
+        _ => Some(f64::midpoint(errors[half - 1], errors[half])),
     }
 }
 
@@ -191,7 +238,7 @@ pub fn figure(value: f64) -> String {
 /// Returns the ranks of some figures; equal ones share the mean of theirs.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
-    sort::by(&mut order, |a, b| values[*a].total_cmp(&values[*b]));
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
     let mut ranks = vec![0.0; values.len()];
     let mut first = 0;
     while first < order.len() {
@@ -238,7 +285,23 @@ mod tests {
         for model in [1.1, 1.3] {
             outcome.cells.push(Cell::new("row", "column", Some(1.0), model));
         }
-        assert!((outcome.median().unwrap_or(0.0) - 0.2).abs() < 1e-9);
+        let errors = outcome.errors(Basis::Fitted);
+        assert!((median(&errors).unwrap_or(0.0) - 0.2).abs() < 1e-9);
         assert!(outcome.text().contains("+30.0%"), "{}", outcome.text());
+    }
+
+    /// Figures that a constant was taken from had errors of 0.0 %, and made the median of tables good.
+    #[test]
+    fn identities_have_no_part_in_a_score() {
+        let mut outcome = Outcome::new("x", "y", "s");
+        let cell = |model| Cell::new("row", "column", Some(1.0), model);
+        outcome.cells = vec![cell(1.0).on(Basis::Identity), cell(1.0).on(Basis::Identity)];
+        assert_eq!(outcome.score(), "score: 2 identities");
+        outcome.cells.extend([cell(1.5).on(Basis::Predicted), cell(1.1)]);
+        assert_eq!(
+            outcome.score(),
+            "score: fitted: median error 10.0%, worst 10.0%, 0 of 1 figures beyond 20%; \
+             predicted: median error 50.0%, worst 50.0%, 1 of 1 figures beyond 20%; 2 identities"
+        );
     }
 }

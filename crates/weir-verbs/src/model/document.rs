@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use weir_model::catalogue::Experiment;
-use weir_model::outcome::{Cell, Outcome, Scoring};
+use weir_model::outcome::{Basis, Cell, Outcome, Scoring, median};
 
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
@@ -26,12 +26,21 @@ struct Entry<'a> {
 struct Score {
     text: String,
     published: usize,
-    median_error_share: Option<f64>,
-    worst_error_share: Option<f64>,
-    beyond_20_percent: Option<usize>,
+    identities: usize,
+    fitted: Option<Errors>,
+    predicted: Option<Errors>,
     right_signs: Option<usize>,
     clear_signs: Option<usize>,
     ranks: Vec<Rank>,
+}
+
+/// The errors of the figures that rest on the same.
+#[derive(Serialize)]
+struct Errors {
+    figures: usize,
+    median_error_share: f64,
+    worst_error_share: f64,
+    beyond_20_percent: usize,
 }
 
 #[derive(Serialize)]
@@ -47,6 +56,7 @@ struct Figure<'a> {
     published: Option<f64>,
     model: f64,
     error_share: Option<f64>,
+    basis: &'static str,
 }
 
 fn figure(cell: &Cell) -> Figure<'_> {
@@ -56,21 +66,31 @@ fn figure(cell: &Cell) -> Figure<'_> {
         published: cell.published,
         model: cell.model,
         error_share: cell.error(),
+        basis: cell.basis.name(),
     }
 }
 
+fn errors(outcome: &Outcome, basis: Basis) -> Option<Errors> {
+    let errors = outcome.errors(basis);
+    Some(Errors {
+        figures: errors.len(),
+        median_error_share: median(&errors)?,
+        worst_error_share: *errors.last()?,
+        beyond_20_percent: errors.iter().filter(|error| **error > 0.2).count(),
+    })
+}
+
 fn score(outcome: &Outcome) -> Score {
-    let errors = outcome.errors();
-    let relative = outcome.scoring == Scoring::Relative && !errors.is_empty();
+    let relative = outcome.scoring == Scoring::Relative;
+    let of = |basis| errors(outcome, basis).filter(|_| relative);
     let signs = (outcome.scoring == Scoring::SignAndRank).then(|| outcome.signs());
     let ranks = if signs.is_some() { outcome.ranks() } else { Vec::new() };
-    let beyond = errors.iter().filter(|error| **error > 0.2).count();
     Score {
         text: outcome.score(),
         published: outcome.cells.iter().filter(|cell| cell.published.is_some()).count(),
-        median_error_share: outcome.median().filter(|_| relative),
-        worst_error_share: errors.last().copied().filter(|_| relative),
-        beyond_20_percent: relative.then_some(beyond),
+        identities: outcome.identities(),
+        fitted: of(Basis::Fitted),
+        predicted: of(Basis::Predicted),
         right_signs: signs.map(|(right, _)| right),
         clear_signs: signs.map(|(_, clear)| clear),
         ranks: ranks.into_iter().map(|(group, correlation)| Rank { group, correlation }).collect(),

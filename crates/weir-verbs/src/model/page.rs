@@ -54,12 +54,15 @@ fn table(outcome: &Outcome) -> String {
         Figures("published"),
         Figures("model"),
         Figures("error"),
+        Words("basis"),
     ]);
     for cell in &outcome.cells {
         let published = cell.published.map_or_else(|| String::from("-"), figure);
         let error =
             cell.error().map_or_else(String::new, |error| format!("{:+.1} %", error * 100.0));
-        let cells = [&cell.row, &cell.column, &published, &figure(cell.model), &error];
+        let basis = cell.published.map_or("", |_| cell.basis.name());
+        let model = figure(cell.model);
+        let cells = [&cell.row, &cell.column, &published, &model, &error, basis];
         table.row(cells.map(html::Cell::text));
     }
     format!(
