@@ -14,6 +14,8 @@ const KINDS: [&str; 6] = ["suite", "verb", "model", "data", "item", "page"];
 /// Words that begin the definition of an item, and so stand before its name.
 const DEFINES: [&str; 9] =
     ["fn", "struct", "enum", "trait", "type", "const", "static", "mod", "pub"];
+/// What a row may say of itself.
+const STATUS: [&str; 3] = ["works", "nearly", "not there"];
 /// What a row without a reference has to say.
 const ABSENT: [&str; 2] = ["not yet", "not in weir"];
 /// The reports, in the order of the page, and the fewest rows of each.
@@ -34,7 +36,7 @@ fn read(path: &str) -> Result<String, String> {
     std::fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))
 }
 
-/// Returns the rows of all tables that have four columns.
+/// Returns the rows of all tables.
 fn rows(text: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut report = String::new();
@@ -165,11 +167,17 @@ fn every_entry_of_the_seeds_exists() {
     let mut faults = Vec::new();
     for row in rows(&text) {
         let mut fault = |text: String| faults.push(format!("docs/seeds.md:{}: {text}", row.line));
-        let [_, _, place, result] = &row.cells[..] else {
-            fault(format!("{} columns, not 4", row.cells.len()));
+        let [_, _, status, place, result] = &row.cells[..] else {
+            fault(format!("{} columns, not 5", row.cells.len()));
             continue;
         };
+        if !STATUS.contains(&status.as_str()) {
+            fault(format!("its status is '{status}', not one of {STATUS:?}"));
+        }
         let found = references(place);
+        if found.is_empty() != (status == "not there") {
+            fault("a row names something in weir unless it is not there".into());
+        }
         if found.is_empty() && !ABSENT.iter().any(|absent| result.starts_with(absent)) {
             fault("it names nothing, and does not say that it is missing".into());
         }

@@ -241,6 +241,22 @@ mod tests {
         assert!(pipes.contains("+60") && !pipes.contains("+800"), "{pipes}");
     }
 
+    /// Franke's tables of two CPUs stood beside figures of one, where he concluded the opposite.
+    #[test]
+    fn figures_of_one_cpu_stand_beside_the_conclusion_for_one() {
+        let of = |placement| {
+            [("4 KiB", 100.0), ("32 KiB", 150.0)].map(|(pipe, rate)| {
+                let name = format!("chunk 8 KiB through {pipe}");
+                CaseRecord { placement, unit: Unit::MegabytesPerSecond, ..case(&name, rate, None) }
+            })
+        };
+        let text =
+            |placement| franke::pipe(&of(placement).iter().collect::<Vec<_>>()).expect("a table");
+        let (one, two) = (text(Placement::SameCpu), text(Placement::OtherCpu));
+        assert!(one.contains("make no sense") && one.contains("does not hold here"), "{one}");
+        assert!(!one.contains("2.4.9") && two.contains("2.4.9"), "{one}\n{two}");
+    }
+
     /// Two cases of which each has one state of the cache line were compared, a near one with a far
     /// one; and a mechanism at one placement with another at the next.
     #[test]

@@ -14,6 +14,25 @@ const CHUNKS_KIB: [u64; 8] = [2, 4, 6, 8, 12, 16, 24, 32];
 /// The transfer and the pipe by which the conclusion is checked.
 const SHOWN_KIB: (u64, u64) = (8, 32);
 
+/// Whether the figures are of one CPU. Franke's tables are of two, so they do not stand beside these.
+fn is_one_cpu(cases: &[&CaseRecord]) -> bool {
+    cases.first().is_some_and(|case| case.placement == Placement::SameCpu)
+}
+
+/// Franke's conclusion about one CPU, and whether it holds for the kernel's pipes.
+fn one_cpu(cases: &[&CaseRecord], prefix: &str) -> Option<String> {
+    let (chunk, kib) = SHOWN_KIB;
+    let names = [kib, 4].map(|kib| format!("{prefix} through {kib} KiB"));
+    let (larger, least) = both(cases, [&names[0], &names[1]], &PLACES)?;
+    let of_chunk = if prefix == GREP { String::new() } else { format!("{chunk} KiB through ") };
+    Some(format!(
+        "\n\n  Franke: on one CPU larger pipes make no sense, and cost up to 30 %. It {} here: {of_chunk}{kib} KiB by the kernel's\n  \
+         pipes: {:+.0} %. (His tables are of two CPUs.)",
+        claim(least, larger),
+        (larger.estimate / least.estimate - 1.0) * 100.0
+    ))
+}
+
 /// How the cases of grep begin.
 const GREP: &str = "cat | grep";
 
@@ -29,10 +48,15 @@ pub fn grep(cases: &[&CaseRecord]) -> Option<String> {
         std::iter::once(format!("  {title}")).chain(cells.map(signed)).collect::<Vec<_>>()
     };
     let then = |ab: bool| PIPES_KIB.map(|(_, a, b)| column(&published, if ab { b } else { a }));
-    table.add_row(row("Linux 2.4.9 (Franke, 2001), (A)", then(false)));
-    table.add_row(row("Linux 2.4.9, (A)+(B)", then(true)));
+    if !is_one_cpu(cases) {
+        table.add_row(row("Linux 2.4.9 (Franke, 2001), (A)", then(false)));
+        table.add_row(row("Linux 2.4.9, (A)+(B)", then(true)));
+    }
     let now = PIPES_KIB.map(|(kib, ..)| gain(cases, GREP, &format!("{kib} KiB"), "4 KiB"));
     table.add_row(row("this host, (A)", now));
+    if is_one_cpu(cases) {
+        return Some(filled(&table)? + &one_cpu(cases, GREP).unwrap_or_default());
+    }
     let ends = both(cases, [&through(32), &through(4)], &PLACES);
     let said = now[2].zip(ends).map(|(gain, (large, least))| {
         let holds = claim(large, least);
@@ -100,13 +124,18 @@ fn matrix(
             ("weir's pipes, here", a, ab),
         ];
         let here = [kernel, a, ab].iter().flatten().any(Option::is_some);
-        for (row, (title, larger, both)) in rows.into_iter().enumerate().filter(|_| here) {
+        let rows = rows.into_iter().skip(usize::from(is_one_cpu(cases)));
+        for (row, (title, larger, both)) in rows.enumerate().filter(|_| here) {
             let chunk = if row == 0 { format!("  {chunk} KiB") } else { String::new() };
             let cells = larger.into_iter().chain(both).map(signed);
             table.add_row([chunk, title.to_owned()].into_iter().chain(cells));
         }
     }
-    let said = conclusion(benchmark, &published, cases, &prefix(SHOWN_KIB.0));
+    let shown = prefix(SHOWN_KIB.0);
+    let said = match is_one_cpu(cases) {
+        true => one_cpu(cases, &shown),
+        false => conclusion(benchmark, &published, cases, &shown),
+    };
     Some(filled(&table)? + &said.unwrap_or_default())
 }
 

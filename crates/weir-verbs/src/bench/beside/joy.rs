@@ -151,8 +151,9 @@ fn locks(cases: &[&CaseRecord]) -> Option<String> {
     let locks = find(cases, "locks of a write and a read, at least", Placement::SameCpu)?;
     let both = find(cases, "pipe to self, 1 byte", Placement::SameCpu)?;
     Some(format!(
-        "  Joy: spl is nearly a third of a read or write. Here the locks of a write and a read take at least {}\n  \
-         of {}, {}: their instructions as counted in the kernel's source, without masking interrupts.",
+        "  Joy: spl is nearly a third of a read or write. That cannot be told here: the locks of a write and a read take at least\n  \
+         {} of {}, {}: their instructions as counted in the kernel's source, run in user mode, without masking\n  \
+         interrupts. What they take in the kernel is not measured.",
         figure(locks.estimate, locks.unit),
         figure(both.estimate, both.unit),
         percent(locks.estimate / both.estimate)
