@@ -114,7 +114,7 @@ torture KILLS="100000":
 
 # Random pieces of shell against bash, as long as you like
 random CASES="50000":
-    PROPTEST_CASES={{CASES}} cargo test --release -p weir-verbs random
+    PROPTEST_CASES={{CASES}} cargo test --release -p weir-cli random
 
 # Random loads and faults over weir's own decisions, in virtual time
 storm SEEDS="100000":

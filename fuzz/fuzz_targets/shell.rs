@@ -4,7 +4,7 @@
 #![no_main]
 
 #[allow(dead_code, unused_imports, reason = "the command uses all of it")]
-#[path = "../../crates/weir-verbs/src/shell/mod.rs"]
+#[path = "../../crates/weir-cli/src/shell/mod.rs"]
 mod shell;
 
 use libfuzzer_sys::fuzz_target;

@@ -32,10 +32,10 @@ use std::time::Instant;
 use weir_bench::tools::pattern::Pattern;
 use weir_bench::tools::peer::PeerProcess;
 use weir_bench::tools::{case, compared, elapsed_ns, size, work};
-use weir_measure::bench::case::{
+use weir_bench::engine::case::{
     Batch, BatchSize, Case, CaseError, Group, MadeWork, Measure, Normalise, Sides, Site, Suite,
 };
-use weir_measure::bench::params::{Params, Placement};
+use weir_bench::engine::params::{Params, Placement};
 
 /// Number of fresh processes of a group.
 const PROCESSES: u64 = 10;

@@ -11,15 +11,15 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_measure::bench::case::Suite;
-use weir_measure::bench::cell;
-use weir_measure::bench::drive::RunObserver;
-use weir_measure::bench::params::Load;
-use weir_measure::bench::pick::{Pick, Picks};
-use weir_measure::bench::place::Topology;
-use weir_measure::bench::plan::{Plan, PlanRequest};
-use weir_measure::bench::record::Report;
-use weir_measure::bench::watched::WatchedRun;
+use weir_bench::engine::case::Suite;
+use weir_bench::engine::cell;
+use weir_bench::engine::drive::RunObserver;
+use weir_bench::engine::params::Load;
+use weir_bench::engine::pick::{Pick, Picks};
+use weir_bench::engine::place::Topology;
+use weir_bench::engine::plan::{Plan, PlanRequest};
+use weir_bench::engine::record::Report;
+use weir_bench::engine::watched::WatchedRun;
 
 const HELP: &str = "\
 Measures other tools and libraries beside weir's own cases.

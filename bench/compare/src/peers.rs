@@ -4,10 +4,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_bench::tools::program::find;
 use weir_bench::tools::{case, compared, work};
-use weir_measure::bench::case::{
+use weir_bench::engine::case::{
     Batch, BatchSize, Case, CaseError, Group, Measure, Normalise, Sides, Site, Suite,
 };
-use weir_measure::bench::params::{Params, Placement};
+use weir_bench::engine::params::{Params, Placement};
 
 /// lmbench can hang; no program here needs more time than this for one figure.
 const LIMIT: Duration = Duration::from_secs(8);

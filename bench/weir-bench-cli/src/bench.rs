@@ -9,25 +9,25 @@ pub mod page;
 mod progress;
 mod table;
 
-use crate::output::{Output, check_distinct, print, print_err};
 pub use table::{placements, text};
+use weir_command::output::{Output, check_distinct, print, print_err};
 
 use crate::args::BenchOptions;
-use crate::fault::{Fault, INTERRUPTED, UNOPTIMIZED, tell};
-use crate::json;
-use crate::units::words::things;
 use history::History;
 use progress::BenchProgress;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_measure::bench::case::Suite;
-use weir_measure::bench::params::Load;
-use weir_measure::bench::pick::{self, Pick, Picks};
-use weir_measure::bench::place::Topology;
-use weir_measure::bench::plan::{Block, Plan, PlanError, PlanRequest};
-use weir_measure::bench::record::Report;
-use weir_measure::bench::watched::WatchedRun;
+use weir_bench::engine::case::Suite;
+use weir_bench::engine::params::Load;
+use weir_bench::engine::pick::{self, Pick, Picks};
+use weir_bench::engine::place::Topology;
+use weir_bench::engine::plan::{Block, Plan, PlanError, PlanRequest};
+use weir_bench::engine::record::Report;
+use weir_bench::engine::watched::WatchedRun;
+use weir_command::fault::{Fault, INTERRUPTED, UNOPTIMIZED, tell};
+use weir_command::json;
+use weir_command::units::words::things;
 use weir_policy::sort;
 
 /// The word with which the command starts itself to run a cell.
@@ -198,7 +198,7 @@ fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
 
 /// Runs one cell: this verb is internal to `weir bench`.
 pub fn cell() -> Result<ExitCode, Fault> {
-    weir_measure::bench::cell::answer(&weir_bench::catalogue())
+    weir_bench::engine::cell::answer(&weir_bench::catalogue())
         .map_err(Fault::cannot("run a cell"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,15 +12,15 @@ use crate::args::{CompareOptions, FailOn};
 use crate::bench::beside::is_phase;
 use crate::bench::history::{History, unknown};
 use crate::bench::measure_again;
-use crate::fault::{Fault, tell};
 use crate::history::read;
-use crate::output::{Outlet, check_json_apart};
 use serde::Serialize;
 use std::f64::consts::SQRT_2;
 use std::process::ExitCode;
-use weir_measure::bench::estimate::{Scale, Typical, drift, drift_between, estimate, median};
-use weir_measure::bench::params::{Placement, Unit};
-use weir_measure::bench::record::{CaseRecord, HostState, Report, VerdictRecord};
+use weir_bench::engine::estimate::{Scale, Typical, drift, drift_between, estimate, median};
+use weir_bench::engine::params::{Placement, Unit};
+use weir_bench::engine::record::{CaseRecord, HostState, Report, VerdictRecord};
+use weir_command::fault::{Fault, tell};
+use weir_command::output::{Outlet, check_json_apart};
 use weir_measure::pairs::{Unpaired, Verdict, holm, p_of_intervals};
 
 const SCHEMA: &str = "weir.compare/2";
@@ -378,7 +378,7 @@ impl ComparedCase {
 mod tests {
     use super::{compared, text};
     use crate::bench::page::tests::{case, report};
-    use weir_measure::bench::record::Report;
+    use weir_bench::engine::record::Report;
 
     /// The figures of a file whose samples somebody had left out were "NaN ns".
     #[test]

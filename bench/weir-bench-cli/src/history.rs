@@ -1,16 +1,17 @@
 //! `weir history`: the saved runs of `weir bench`.
 
-use crate::args::{Export, HistoryCommand, HistoryShowOptions, HistoryVerb, JsonOption};
+use crate::args::{Export, HistoryCommand, HistoryShowOptions, HistoryVerb};
 use crate::bench::history::{History, SavedRun, unknown};
 use crate::bench::{self, export};
-use crate::fault::{Fault, tell};
-use crate::json;
-use crate::output::{Outlet, Output, aligned, check_distinct, print, print_json, trimmed};
-use crate::units::utc;
 use serde_json::json;
 use std::process::ExitCode;
-use weir_measure::bench::params::Unit;
-use weir_measure::bench::record::Report;
+use weir_bench::engine::params::Unit;
+use weir_bench::engine::record::Report;
+use weir_command::fault::{Fault, tell};
+use weir_command::json;
+use weir_command::json_option::JsonOption;
+use weir_command::output::{Outlet, Output, aligned, check_distinct, print, print_json, trimmed};
+use weir_command::units::utc;
 
 const SCHEMA: &str = "weir.history/1";
 
@@ -20,12 +21,7 @@ pub fn history(command: &HistoryCommand) -> Result<ExitCode, Fault> {
         Some(HistoryVerb::Show(options)) => show(options)?,
         Some(HistoryVerb::Export(options)) => export(&options.name, options.format)?,
         Some(HistoryVerb::Remove(options)) => opened(&options.name)?.remove(&options.name)?,
-        None => match (&command.show, &command.remove, &command.export) {
-            (Some(name), ..) => export(name, Export::Weir)?,
-            (_, Some(name), _) => opened(name)?.remove(name)?,
-            (.., Some(name)) => export(name, command.format)?,
-            _ => list(&command.list.json)?,
-        },
+        None => list(&command.list.json)?,
     }
     Ok(ExitCode::SUCCESS)
 }

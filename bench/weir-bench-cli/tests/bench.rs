@@ -6,18 +6,18 @@ mod common;
 use common::cells::{does_something, request, start_cell, start_cell_to};
 use common::hogs::Hogs;
 use common::port::{self, said};
-use common::{WEIR, alone, have, schema};
+use common::{WEIR_BENCH, alone, have, quota, schema};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use weir_measure::bench::case::{Group, Sides, Suite};
-use weir_measure::bench::params::{Load, Placement};
-use weir_measure::bench::place::Topology;
-use weir_measure::bench::record::Report;
+use weir_bench::engine::case::{Group, Sides, Suite};
+use weir_bench::engine::params::{Load, Placement};
+use weir_bench::engine::place::Topology;
+use weir_bench::engine::record::Report;
 
 fn bench(args: &[&str]) -> Output {
-    let mut command = Command::new(WEIR);
-    command.arg("bench").args(args).stdin(Stdio::null()).output().expect("weir starts")
+    let mut command = Command::new(WEIR_BENCH);
+    command.args(args).stdin(Stdio::null()).output().expect("weir starts")
 }
 
 fn refused(args: &[&str], status: i32, expected: &str) {
@@ -29,8 +29,8 @@ fn refused(args: &[&str], status: i32, expected: &str) {
 fn a_budget_that_is_too_short_is_told_once() {
     let state = tempfile::tempdir().expect("a directory");
     for run in ["the first", "the second"] {
-        let mut weir = Command::new(WEIR);
-        weir.args(["bench", "limits/memcpy 64 MiB", "--budget", "0.5s", "--quiet"]);
+        let mut weir = Command::new(WEIR_BENCH);
+        weir.args(["limits/memcpy 64 MiB", "--budget", "0.5s", "--quiet"]);
         let output = weir.env("XDG_STATE_HOME", state.path()).output().expect("weir starts");
         // On a fast host it may be long enough.
         let told = said(&output).matches("that an interval needs").count();
@@ -82,7 +82,7 @@ fn a_cpu_outside_of_the_mask_is_refused_and_the_default_set_goes_on_without() {
     let first = Topology::read().allowed()[0].to_string();
     let on_one = |args: &[&str]| {
         let mut command = Command::new("taskset");
-        command.args(["-c", &first, WEIR, "bench"]).args(args).stdin(Stdio::null());
+        command.args(["-c", &first, WEIR_BENCH]).args(args).stdin(Stdio::null());
         command.output().expect("taskset starts")
     };
     let output = on_one(&["joy-switch", "--placement", "other-cpu"]);
@@ -227,8 +227,8 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 
 /// A run across CPUs that has started a cell, which has started the other side.
 fn started() -> (Child, Vec<u32>) {
-    let mut command = Command::new(WEIR);
-    command.args(["bench", "joy-switch", "--budget", "60s"]).stdin(Stdio::null());
+    let mut command = Command::new(WEIR_BENCH);
+    command.args(["joy-switch", "--budget", "60s"]).stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::piped()).env("TMPDIR", "/tmp");
     let weir = command.spawn().expect("weir starts");
     let mut family = Vec::new();
@@ -251,7 +251,7 @@ fn killed_in_the_middle_it_leaves_no_process() {
 #[test]
 fn interrupted_it_says_so_and_leaves_no_process() {
     let (weir, family) = started();
-    weir_measure_sys::signals::send(weir.id() as i32, 2).expect("sent");
+    weir_measure::sys::signals::send(weir.id() as i32, 2).expect("sent");
     let output = weir.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130));
     assert!(said(&output).contains("weir: interrupted"), "{}", said(&output));
@@ -264,8 +264,8 @@ fn interrupted_later_it_keeps_what_was_measured() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("report.json");
-    let mut command = Command::new(WEIR);
-    command.args(["bench", "joy-syscall/read", "--budget", "6s", "--json"]).arg(&file);
+    let mut command = Command::new(WEIR_BENCH);
+    command.args(["joy-syscall/read", "--budget", "6s", "--json"]).arg(&file);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let weir = command.spawn().expect("weir starts");
     let mut seen = std::collections::BTreeSet::new();
@@ -273,7 +273,7 @@ fn interrupted_later_it_keeps_what_was_measured() {
         seen.extend(children(weir.id()));
         seen.len() > 5
     });
-    weir_measure_sys::signals::send(weir.id() as i32, 2).expect("sent");
+    weir_measure::sys::signals::send(weir.id() as i32, 2).expect("sent");
     let output = weir.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
     assert!(said(&output).contains("weir: interrupted: the report holds what was measured"));
@@ -289,7 +289,7 @@ fn interrupted_later_it_keeps_what_was_measured() {
 #[test]
 fn at_a_hangup_that_was_ignored_it_goes_on_and_the_next_interrupt_is_the_first() {
     let _alone = alone();
-    let script = format!("trap '' HUP; exec '{WEIR}' bench joy-syscall/read --budget 6s");
+    let script = format!("trap '' HUP; exec '{WEIR_BENCH}' joy-syscall/read --budget 6s");
     let mut command = Command::new("sh");
     command.args(["-c", &script]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -301,7 +301,7 @@ fn at_a_hangup_that_was_ignored_it_goes_on_and_the_next_interrupt_is_the_first()
             assert_eq!(weir.try_wait().expect("looked"), None, "it has ended");
             seen.len() > cells
         });
-        weir_measure_sys::signals::send(weir.id() as i32, signal).expect("sent");
+        weir_measure::sys::signals::send(weir.id() as i32, signal).expect("sent");
     }
     let output = weir.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
@@ -493,8 +493,27 @@ fn a_load_that_has_ended_is_told() {
         load = children(cell.id());
         !load.is_empty()
     });
-    weir_measure_sys::signals::send(load[0] as i32, 9).expect("sent");
+    weir_measure::sys::signals::send(load[0] as i32, 9).expect("sent");
     let output = cell.wait_with_output().expect("it ends");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("what ran beside it has ended") && !text.contains("Batch"), "{text}");
+}
+
+/// Figures of a group that had used up its quota were those of a free host.
+#[test]
+fn a_bench_says_what_a_quota_took() {
+    let _alone = alone();
+    let Some(group) = quota::Group::make() else {
+        eprintln!("SKIPPED: no control group with a CPU quota can be made here");
+        return;
+    };
+    let mut inside = group.command(WEIR_BENCH);
+    inside.args(["-b", "4s", "joy-syscall/getppid.*", "--json", "-"]);
+    let output = inside.output().expect("bash");
+    let report: weir_bench::engine::record::Report =
+        serde_json::from_slice(&output.stdout).expect("a report");
+    let state = report.host.state;
+    let during = state.during.expect("watched");
+    assert!(during.throttled_cpus > 0.0, "{during:?}");
+    assert!(state.text.contains("a CPU quota took"), "{}", state.text);
 }

@@ -3,7 +3,7 @@
 //! of the rounds. Usage: `span_cost [ROUNDS]`, built with `--release`.
 
 use std::hint::black_box;
-use weir_measure::bench::estimate::quantile;
+use weir_bench::engine::estimate::quantile;
 use weir_measure::pairs::PairOrder;
 use weir_profile::Subroutine;
 use weir_sys::cpu::thread_ns;

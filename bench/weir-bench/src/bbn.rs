@@ -18,7 +18,7 @@ use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use crate::tools::stream::OneWay;
 use std::time::Instant;
-use weir_measure_sys::usage::Usage;
+use weir_measure::sys::usage::Usage;
 
 /// 2, 4, 8, ... 4096 as in the report, then on in steps of four.
 pub const BLOCK_BYTES: [u64; 16] =

@@ -6,14 +6,14 @@
 //! the way into the cache, along with whatever the kernel writes back meanwhile. Both ends of every
 //! unit that is read are checked, and every 64th unit in full.
 
+use crate::engine::load::scratch_file;
+use crate::sys::shared::{PageBuffer, SharedPages};
 use crate::tools::own::trouble;
 use crate::tools::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 use weir::{Region, RegionOptions};
-use weir_bench_sys::shared::{PageBuffer, SharedPages};
-use weir_measure::bench::load::scratch_file;
 use weir_policy::random::Random;
 
 const FILE_BYTES: usize = 64 << 20;

@@ -200,7 +200,7 @@ fn open_trips(site: &Site, mechanism: Mechanism) -> MadeWork {
 }
 
 fn closed_trips(site: &Site, mechanism: Mechanism) -> MadeWork {
-    use weir_measure::bench::latency::Latencies;
+    use crate::engine::latency::Latencies;
     let mut echo = EchoPair::start(site, mechanism, 4)?;
     work(move |count| {
         echo.peer.more(count);

@@ -10,6 +10,7 @@ mod queue;
 mod trace;
 
 use crate::limits::futex_round_trips;
+use crate::sys::shared::LINE_BYTES;
 use crate::tools::background::endless;
 use crate::tools::channel::{BenchChannel, Mechanism};
 use crate::tools::own::{ChannelSide, PipeSettings, trouble};
@@ -19,9 +20,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::hint::black_box;
 use weir::{Flags, Waiting};
-use weir_bench_sys::shared::LINE_BYTES;
-use weir_measure_sys::fork::Child;
-use weir_measure_sys::signals;
+use weir_measure::sys::fork::Child;
+use weir_measure::sys::signals;
 
 const WAKE: i32 = 10; // SIGUSR1
 

@@ -4,6 +4,9 @@
 //! run in one process, round after round, so the differences are within rounds.
 
 use crate::limits::futex_wake_nobody;
+use crate::sys::floor;
+use crate::sys::shared::{LINE_BYTES, SharedPages};
+use crate::sys::uring::Nops;
 use crate::tools::prelude::*;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
@@ -11,10 +14,7 @@ use std::hint::black_box;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
-use weir_bench_sys::floor;
-use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
-use weir_bench_sys::uring::Nops;
-use weir_measure_sys::fork;
+use weir_measure::sys::fork;
 
 pub fn suite() -> Suite {
     Suite {
@@ -177,7 +177,7 @@ fn filtered(installed: Option<(usize, bool)>) -> MadeWork {
         shared.word(COUNT).store(count, Ordering::Relaxed);
         let mut child = fork::child(move || {
             let filter = |(instructions, argument)| {
-                weir_bench_sys::filter::allow_everything(instructions, argument)
+                crate::sys::filter::allow_everything(instructions, argument)
             };
             if installed.map(filter).transpose().is_err() {
                 return 2;

@@ -23,6 +23,7 @@ mod walk;
 
 pub use swapping::suite as swapping;
 
+use crate::sys::shared::SharedPages;
 use crate::tools::prelude::*;
 use cage::CageSwap;
 use pager::Pager;
@@ -30,7 +31,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use walk::{PATTERNS, TouchOrder};
-use weir_bench_sys::shared::SharedPages;
 
 /// Number of pages, as in the report.
 pub const PAGES: usize = 8192;

@@ -1,14 +1,15 @@
 //! The suites of `weir bench`: the experiments of four reports on UNIX, on the mechanisms of today.
 //!
 //! Each suite is a file or a folder; [`catalogue`] lists all of them. A suite consists of groups of
-//! cases, and a case is a recipe that a fresh process carries out. Statistics and output are not
-//! here: `weir_measure::bench` and the command have them.
+//! cases, and a case is a recipe that a fresh process carries out. [`engine`] measures them and makes
+//! estimates; the command shows them.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod allen_echo;
 mod bbn;
 mod buffers;
+pub mod engine;
 mod franke;
 mod joy_fs;
 mod joy_ipc;
@@ -19,9 +20,11 @@ mod limits;
 pub mod net_tcp;
 pub mod net_tftp;
 mod port_writers;
+#[allow(unsafe_code, reason = "system calls that rustix lacks")]
+pub mod sys;
 pub mod tools;
 
-use weir_measure::bench::case::Suite;
+use crate::engine::case::Suite;
 
 /// Returns all suites in the order in which they are shown.
 pub fn catalogue() -> Vec<Suite> {
@@ -51,9 +54,9 @@ pub fn catalogue() -> Vec<Suite> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::case::Sides;
+    use crate::engine::params::Placement;
     use std::collections::{BTreeMap, BTreeSet};
-    use weir_measure::bench::case::Sides;
-    use weir_measure::bench::params::Placement;
 
     #[test]
     fn names_are_unique_and_say_something() {

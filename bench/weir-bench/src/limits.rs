@@ -3,14 +3,14 @@
 mod disk;
 mod hand_over;
 
+use crate::engine::line;
+use crate::sys::floor;
+use crate::sys::shared::{LINE_BYTES, PageBuffer, SharedPages};
 use crate::tools::futex::{sleep, wake};
 use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_bench_sys::floor;
-use weir_bench_sys::shared::{LINE_BYTES, PageBuffer, SharedPages};
-use weir_measure::bench::line;
 
 const COPY_BYTES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 4 << 20, 64 << 20];
 const ALONE_MS: [u64; 2] = [0, 100];

@@ -20,7 +20,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use weir_net_sys::tun::{self, Tun};
+use weir_net::sys::tun::{self, Tun};
 
 /// Bytes of a batch, and of one call.
 const BATCH_BYTES: usize = 32 << 20;

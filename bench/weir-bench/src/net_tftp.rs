@@ -23,7 +23,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use weir_net_sys::tun::{self, Tun};
+use weir_net::sys::tun::{self, Tun};
 use weir_policy::random::Random;
 
 /// Block sizes: what every implementation has, what fits into a packet of Ethernet, and longer ones.

@@ -8,6 +8,7 @@
 
 mod way;
 
+use crate::sys::shared::{LINE_BYTES, SharedPages};
 use crate::tools::crew::{Crew, in_turn};
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::{Control, PeerProcess};
@@ -16,7 +17,6 @@ use std::hint::spin_loop;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use way::{FanIn, FanInSetup};
-use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 
 const WRITERS: [u64; 5] = [1, 4, 16, 64, 256];
 const BYTES: [u64; 4] = [4, 64, 512, 4_096];

@@ -1,11 +1,15 @@
-//! Colours, texts and helpers that the drawings share.
+//! Charts of weir's pages: colours, texts and helpers that the drawings share, and [`ratios`].
 
-use crate::html::escape;
+#![forbid(unsafe_code)]
+
+pub mod ratios;
+
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::Pos;
 pub use plotters::style::text_anchor::{HPos, VPos};
-use weir_measure::bench::params::Unit;
+use weir_command::html::{self, escape};
+pub use weir_command::html::{FULL, scrolled, trim};
 
 /// Why a drawing failed.
 pub type DrawError = Box<dyn std::error::Error>;
@@ -13,8 +17,6 @@ pub type DrawError = Box<dyn std::error::Error>;
 /// The area of a drawing.
 pub type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Width of a drawing as wide as the page.
-pub const FULL: u32 = 1072;
 /// Width of one of two drawings side by side.
 pub const HALF: u32 = 524;
 /// Colour of grid lines, visible on white and on black.
@@ -90,21 +92,9 @@ pub fn titled(svg: &str, element: &str, titles: &[String]) -> String {
     text
 }
 
-/// A drawing that scrolls sideways if the page is too narrow for its text.
-pub fn scrolled(svg: &str) -> String {
-    format!("<div class=\"draw\">{svg}</div>\n")
-}
-
 /// A key to the colours.
 pub fn key(entries: &[(RGBColor, &str)]) -> String {
-    let entries: String = entries
-        .iter()
-        .map(|(RGBColor(r, g, b), text)| {
-            let text = escape(text);
-            format!("<span><i style=\"background:#{r:02x}{g:02x}{b:02x}\"></i>{text}</span>")
-        })
-        .collect();
-    format!("<div class=\"key\">{entries}</div>\n")
+    html::key(entries.iter().map(|(RGBColor(r, g, b), text)| ([*r, *g, *b], *text)))
 }
 
 /// A drawing with its caption.
@@ -125,14 +115,8 @@ pub fn bytes(bytes: f64) -> String {
 pub fn rate(megabytes_per_s: f64) -> String {
     match megabytes_per_s {
         v if v >= 1_000.0 => format!("{} GB/s", trim(v / 1_000.0)),
-        v => format!("{} {}", trim(v), Unit::MegabytesPerSecond),
+        v => format!("{} MB/s", trim(v)),
     }
-}
-
-/// Formats a number without trailing zeros.
-pub fn trim(value: f64) -> String {
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The least and the greatest of the finite values above 0.

@@ -1,56 +1,39 @@
-//! The verbs of the `weir` command.
+//! The `weir` command: find out where the time goes between your processes, and take it back.
 //!
-//! Each verb has a file or folder: `run`, `bench`, `compare`, `history`, `stat`, `tune`, `port`,
-//! `buffer`, `net`, `model`, `why`, `top`, `pages` (completions and manual pages). They share
-//! `args` (the command line), `shell` (cuts a pipeline's text into stages), `report` (the report of
-//! a run), `html` (what their pages share), `json` and `output` (the output of all verbs), `signals`
-//! (what ends a verb), `terminal` and `widths` (what fits, and what may be drawn), `places` (files that are kept), and `fault` (errors).
+//! Each verb has a file or folder: `run`, `stat`, `tune`, `port`, `buffer`, `why`, `top`. They share
+//! `args` (the command line), `shell` (cuts a pipeline's text into stages) and `report` (the report of
+//! a run); what they share with other binaries is in `weir-command`. `products` runs those binaries,
+//! and makes completions and manual pages of all of them.
 
 #![forbid(unsafe_code)]
 
 mod args;
-mod bench;
 mod buffer;
-mod compare;
-mod fault;
-mod history;
-mod html;
-mod json;
-mod model;
-mod net;
-mod output;
-mod pages;
-mod places;
 mod port;
+mod products;
 mod report;
 mod run;
 mod shell;
-mod signals;
 mod stat;
-mod terminal;
 mod top;
 mod tune;
-mod units;
 mod why;
-mod widths;
 
 use args::Verb;
+use std::ffi::OsString;
 use std::process::ExitCode;
+use weir_command::product::{end, name_process};
 
-/// Runs the command with the arguments of this process, and returns the exit status.
-pub fn main() -> ExitCode {
-    // A process that weir starts through /proc/self/exe is named "exe" in ps and in weir net stat.
-    if rustix::thread::name().is_ok_and(|name| name.as_c_str() == c"exe") {
-        let _ = rustix::thread::set_name(c"weir");
-    }
-    // weir bench starts itself with this word; it is not a verb for people.
-    if std::env::args_os().skip(1).eq([bench::CELL]) {
-        return end(bench::cell());
-    }
+fn main() -> ExitCode {
+    name_process("weir");
     if let Some(words) = args::shell_words() {
         return end(run::sh(words));
     }
-    let options = match args::parse() {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if let Some(fault) = products::run(&args) {
+        return end(Err(fault));
+    }
+    let options = match args::parse(&args) {
         Ok(options) => options,
         Err(fault) => return end(Err(fault)),
     };
@@ -60,20 +43,11 @@ pub fn main() -> ExitCode {
         Verb::Why(options) => why::why(&options),
         Verb::Watch(options) => run::watch_running(&options),
         Verb::Top(options) => top::top(&options),
-        Verb::Bench(options) => bench::bench(&options),
-        Verb::Compare(options) => compare::compare(&options),
-        Verb::History(options) => history::history(&options),
         Verb::Stat(options) => stat::stat(&options),
         Verb::Tune(options) => tune::tune(&options),
         Verb::Port(command) => port::port(&command),
         Verb::Buffer(options) => buffer::buffer(&options),
-        Verb::Net(command) => net::net(&command),
-        Verb::Model(options) => model::model(&options),
-        Verb::Completions(completions) => pages::completions(&completions),
-        Verb::Man(man) => pages::man(&man),
+        Verb::Completions(completions) => products::completions(args::command(), completions.shell),
+        Verb::Man(man) => products::man(args::command(), man.out.as_deref()),
     })
-}
-
-fn end(result: Result<ExitCode, fault::Fault>) -> ExitCode {
-    result.unwrap_or_else(|fault| fault.end())
 }

@@ -6,12 +6,6 @@ mod shared;
 pub use shared::process;
 
 use crate::args::StatOptions;
-use crate::fault::{Fault, missing, tell};
-use crate::json;
-use crate::output::{Outlet, aligned, trimmed};
-use crate::terminal;
-use crate::units::{bytes, capacity, count, seconds};
-use crate::widths::{clip, cut, wrap};
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 use shared::{StatRow, flags_json, flags_row, holders_json, mpx_json, mpx_rows, name};
@@ -23,6 +17,12 @@ use unicode_width::UnicodeWidthStr;
 use weir::stat::{
     EndStat, FlagsStat, MpxStat, PipeKind, PipeStat, RegionStat, clusters, mpxes, pipes, regions,
 };
+use weir_command::fault::{Fault, missing, tell};
+use weir_command::json;
+use weir_command::output::{Outlet, aligned, trimmed};
+use weir_command::terminal;
+use weir_command::units::{bytes, capacity, count, seconds};
+use weir_command::widths::{clip, cut, wrap};
 use weir_measure::proc::{identity, program_file, words};
 use weir_policy::sort;
 

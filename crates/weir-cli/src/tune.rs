@@ -1,17 +1,17 @@
 //! `weir tune`: sets the defaults of weir's pipes, or the sizes of a pipe in use.
 
 use crate::args::TuneOptions;
-use crate::fault::{Fault, tell};
-use crate::json;
-use crate::output::{Outlet, progress_bar};
 use crate::port::asked;
 use crate::stat::must_exist;
-use crate::units::capacity;
 use rustix::fd::AsFd;
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
 use weir::tune::{Ask, Settings, ask, caches, calibrate, path};
+use weir_command::fault::{Fault, tell};
+use weir_command::json;
+use weir_command::output::{Outlet, progress_bar};
+use weir_command::units::capacity;
 use weir_measure::machine::page_bytes;
 use weir_policy::pipe::{MOST_BYTES, MOST_SHIFT};
 

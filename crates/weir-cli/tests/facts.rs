@@ -351,22 +351,3 @@ fn a_process_that_is_hidden_is_shown() {
     assert!(said.contains("weir may not inspect"), "{said}");
     assert!(said.contains("on something that weir may not see"), "{said}");
 }
-
-/// Figures of a group that had used up its quota were those of a free host.
-#[test]
-fn a_bench_says_what_a_quota_took() {
-    let _alone = alone();
-    let Some(group) = quota::Group::make() else {
-        eprintln!("SKIPPED: no control group with a CPU quota can be made here");
-        return;
-    };
-    let mut inside = group.weir();
-    inside.args(["bench", "-b", "4s", "joy-syscall/getppid.*", "--json", "-"]);
-    let output = inside.output().expect("bash");
-    let report: weir_measure::bench::record::Report =
-        serde_json::from_slice(&output.stdout).expect("a report");
-    let state = report.host.state;
-    let during = state.during.expect("watched");
-    assert!(during.throttled_cpus > 0.0, "{during:?}");
-    assert!(state.text.contains("a CPU quota took"), "{}", state.text);
-}

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use weir_measure_sys::signals::die_of;
+use weir_measure::sys::signals::die_of;
 use weir_policy::text::printable_lines;
 
 /// An error of the command.
@@ -75,12 +75,6 @@ impl Fault {
 
 impl From<weir::Error> for Fault {
     fn from(error: weir::Error) -> Fault {
-        Fault::failed(error.to_string())
-    }
-}
-
-impl From<weir_net::Error> for Fault {
-    fn from(error: weir_net::Error) -> Fault {
         Fault::failed(error.to_string())
     }
 }

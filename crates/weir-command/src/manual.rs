@@ -4,16 +4,11 @@
 //! terminal lines of 100 columns would become long and short ones. Therefore the lines of a paragraph
 //! are joined here, and clap wraps the result.
 
-use super::CommandLine;
 use clap::builder::StyledStr;
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 
-/// The command line, with texts for any width.
-pub fn command() -> Command {
-    reflowed(CommandLine::command())
-}
-
-fn reflowed(command: Command) -> Command {
+/// Returns the command with texts for any width.
+pub fn reflowed(command: Command) -> Command {
     let [short, long] = [command.get_after_help(), command.get_after_long_help()]
         .map(|text| text.map(|text| paragraphs(&text.to_string())));
     let names: Vec<String> =
@@ -63,6 +58,35 @@ fn paragraphs(text: &str) -> String {
     joined
 }
 
+/// Checks the help of a command, for the tests of the binary that has it.
+///
+/// # Panics
+/// If a verb has no examples, a manual page would fill the rows of a table, or an option takes its
+/// value in two ways.
+pub fn assert_sound(command: &Command) {
+    command.clone().debug_assert();
+    let mut verbs = vec![command];
+    let mut joined = std::collections::BTreeMap::new();
+    while let Some(verb) = verbs.pop() {
+        verbs.extend(verb.get_subcommands());
+        let text = verb.get_after_long_help().or_else(|| verb.get_after_help());
+        let text = text.map(StyledStr::to_string).unwrap_or_default();
+        let mut before = "";
+        for line in text.lines() {
+            let is_filled = !line.is_empty() && !line.starts_with(' ');
+            let joins_a_row = line.contains("  ") || before.starts_with(' ');
+            assert!(!is_filled || !joins_a_row, "{verb}: {line}");
+            before = line;
+        }
+        for arg in verb.get_arguments().filter(|arg| arg.get_action().takes_values()) {
+            let Some(long) = arg.get_long() else { continue };
+            let is_joined = arg.is_require_equals_set();
+            let other = joined.insert(long, is_joined);
+            assert!(other.is_none_or(|other| other == is_joined), "{} {arg}", verb.get_name());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,49 +98,5 @@ mod tests {
         let expected = "One idea of two lines.\n\nExamples:\n  weir run a\n  weir run b\n  \
                         waits   a row\n  slept   another\n\nAfter them.";
         assert_eq!(paragraphs(text), expected);
-    }
-
-    /// `man weir-top` had the rows of a table one behind the other in a paragraph.
-    #[test]
-    fn a_manual_page_joins_nothing_with_a_row_of_a_table() {
-        let all = command();
-        let mut verbs: Vec<&Command> = vec![&all];
-        while let Some(verb) = verbs.pop() {
-            verbs.extend(verb.get_subcommands());
-            let text = verb.get_after_long_help().or_else(|| verb.get_after_help());
-            let text = text.map(StyledStr::to_string).unwrap_or_default();
-            let mut before = "";
-            for line in text.lines() {
-                let is_filled = !line.is_empty() && !line.starts_with(' ');
-                let joins_a_row = line.contains("  ") || before.starts_with(' ');
-                assert!(!is_filled || !joins_a_row, "{verb}: {line}");
-                before = line;
-            }
-        }
-    }
-
-    #[test]
-    fn every_verb_has_its_text() {
-        let help = |command: &mut Command, verb: &str| {
-            let verb = command.find_subcommand_mut(verb).expect("a verb");
-            verb.render_long_help().to_string()
-        };
-        for verb in [
-            "run",
-            "sh",
-            "bench",
-            "buffer",
-            "port",
-            "stat",
-            "tune",
-            "net",
-            "compare",
-            "top",
-            "completions",
-            "man",
-        ] {
-            let text = help(&mut command(), verb);
-            assert!(text.contains("\nExamples"), "{verb}: {text}");
-        }
     }
 }

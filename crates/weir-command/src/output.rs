@@ -4,10 +4,11 @@
 //! holds text that others chose, such as names of processes and files. No control character of it
 //! reaches a terminal: this module, [`crate::json`] and [`crate::fault::tell`] see to that.
 
-use crate::args::JsonOption;
 use crate::fault::Fault;
 use crate::json;
+use crate::json_option::JsonOption;
 use crate::places::directory_of;
+use crate::sys::{closed_standard_descriptors, copy_of};
 use crate::terminal::{self, is_dumb};
 use comfy_table::{CellAlignment, Row, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -19,7 +20,6 @@ use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weir_cli_sys::{closed_standard_descriptors, copy_of};
 use weir_policy::text::{printable, printable_lines};
 
 /// Writes text for people to standard output. If the reader has left, that is not an error.

@@ -1,31 +1,23 @@
-//! `weir completions` and `weir man`, generated from the definition of the command line.
+//! Completion scripts and manual pages, generated from the definition of a command line.
 
-use crate::args::{CompletionsOptions, HistoryListOptions, HistoryVerb, ManOptions, command};
 use crate::fault::Fault;
-use crate::output::Output;
-use clap::{ArgAction, Args, Command, Subcommand, value_parser};
+use clap::builder::{PossibleValue, PossibleValuesParser, StyledStr};
+use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
 use clap_complete::Shell;
-use std::process::ExitCode;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
 
-/// Prints a completion script.
-pub fn completions(options: &CompletionsOptions) -> Result<ExitCode, Fault> {
-    print(script(options.shell).as_bytes())
-}
-
+/// Returns the completion script of a command.
+///
 /// A completion script knows which options take a value only behind `=`: `--live bars` would run
 /// a pipeline `bars`. Fish and zsh can be told so. Elsewhere it completes without its value.
-fn script(shell: Shell) -> String {
+pub fn script(command: Command, shell: Shell) -> String {
     let in_one_word = matches!(shell, Shell::Fish | Shell::Zsh);
     let mut joined = Vec::new();
-    // The old options of history are hidden. clap would complete those too.
-    let command = command().mut_subcommand("history", |history| {
-        let about = history.get_about().cloned().unwrap_or_default();
-        let shown = Command::new("history").about(about).disable_help_subcommand(true);
-        HistoryListOptions::augment_args(HistoryVerb::augment_subcommands(shown))
-    });
     let mut command = completed(command, in_one_word, &mut joined);
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command, "weir", &mut script);
+    let name = command.get_name().to_owned();
+    clap_complete::generate(shell, &mut command, name, &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
     for long in joined.iter().filter(|_| in_one_word) {
         script = match shell {
@@ -66,66 +58,157 @@ fn without_required_value(script: &str, long: &str) -> String {
     lines.collect()
 }
 
-/// Writes the manual pages into a directory, or the first of them to standard output.
-pub fn man(options: &ManOptions) -> Result<ExitCode, Fault> {
-    match &options.out {
-        Some(directory) => {
-            let what = format!("write manual pages to '{}'", directory.display());
-            let cannot = Fault::cannot(&what);
-            std::fs::create_dir_all(directory).map_err(&cannot)?;
-            clap_mangen::generate_to(command(), directory).map_err(cannot)?;
-            Ok(ExitCode::SUCCESS)
+/// Writes the manual pages of a command and its verbs into a directory.
+pub fn write_man(command: Command, directory: &Path) -> Result<(), Fault> {
+    let what = format!("write manual pages to '{}'", directory.display());
+    let cannot = Fault::cannot(&what);
+    std::fs::create_dir_all(directory).map_err(&cannot)?;
+    clap_mangen::generate_to(command, directory).map_err(cannot)
+}
+
+/// Returns the first manual page of a command.
+pub fn man(command: Command) -> Result<Vec<u8>, Fault> {
+    let mut page = Vec::new();
+    let rendered = clap_mangen::Man::new(command).render(&mut page);
+    rendered.map_err(Fault::cannot("make the page"))?;
+    Ok(page)
+}
+
+/// What a completion script needs to know of a command, for `weir`, which completes the commands of
+/// other binaries.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct CommandTree {
+    name: String,
+    about: String,
+    options: Vec<OptionTree>,
+    verbs: Vec<CommandTree>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct OptionTree {
+    id: String,
+    long: Option<String>,
+    short: Option<char>,
+    help: String,
+    takes_value: bool,
+    behind_equals: bool,
+    hint: String,
+    /// Each with its help.
+    values: Vec<(String, String)>,
+}
+
+impl CommandTree {
+    /// Describes a command.
+    pub fn of(command: &Command) -> CommandTree {
+        let text = |text: Option<&StyledStr>| text.map(StyledStr::to_string).unwrap_or_default();
+        let options = command.get_arguments().filter(|arg| !arg.is_hide_set());
+        let options = options.map(|arg| OptionTree {
+            id: arg.get_id().to_string(),
+            long: arg.get_long().map(str::to_owned),
+            short: arg.get_short(),
+            help: text(arg.get_help()),
+            takes_value: arg.get_action().takes_values(),
+            behind_equals: arg.is_require_equals_set(),
+            hint: format!("{:?}", arg.get_value_hint()),
+            values: arg
+                .get_possible_values()
+                .iter()
+                .map(|value| (value.get_name().to_owned(), text(value.get_help())))
+                .collect(),
+        });
+        CommandTree {
+            name: command.get_name().to_owned(),
+            about: text(command.get_about()),
+            options: options.collect(),
+            verbs: command.get_subcommands().map(CommandTree::of).collect(),
         }
-        None => {
-            let mut page = Vec::new();
-            let rendered = clap_mangen::Man::new(command()).render(&mut page);
-            rendered.map_err(Fault::cannot("make the page"))?;
-            print(&page)
-        }
+    }
+
+    /// Returns a command that is completed like the one described, under another name.
+    pub fn command(&self, name: &str) -> Command {
+        let command = Command::new(name.to_owned()).about(self.about.clone());
+        let command = command.disable_help_subcommand(true);
+        let command = self.options.iter().fold(command, |command, option| {
+            // Each command gets it anyway.
+            if option.id == "help" { command } else { command.arg(option.arg()) }
+        });
+        self.verbs
+            .iter()
+            .fold(command, |command, verb| command.subcommand(verb.command(&verb.name)))
     }
 }
 
-fn print(bytes: &[u8]) -> Result<ExitCode, Fault> {
-    Output::stdout()?.write(bytes).map(|_| ExitCode::SUCCESS)
+impl OptionTree {
+    fn arg(&self) -> Arg {
+        let mut arg = Arg::new(self.id.clone()).help(self.help.clone());
+        if let Some(long) = &self.long {
+            arg = arg.long(long.clone());
+        }
+        if let Some(short) = self.short {
+            arg = arg.short(short);
+        }
+        if !self.takes_value {
+            return arg.action(ArgAction::SetTrue);
+        }
+        arg = arg.require_equals(self.behind_equals);
+        if !self.values.is_empty() {
+            let values = self.values.iter();
+            let values =
+                values.map(|(name, help)| PossibleValue::new(name.clone()).help(help.clone()));
+            arg = arg.value_parser(PossibleValuesParser::new(values));
+        }
+        arg.value_hint(self.hint.parse().unwrap_or(ValueHint::Unknown))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn hidden_options_are_not_completed() {
-        for shell in [Shell::Bash, Shell::Fish, Shell::Zsh, Shell::Elvish, Shell::PowerShell] {
-            let script = script(shell);
-            assert!(script.contains("until-closed") && script.contains("fail-on"), "{shell}");
-            for hidden in ["was spelt", "--export", "-l export", "--remove", "-l remove"] {
-                assert!(!script.contains(hidden), "{shell}: {hidden}");
-            }
-        }
+    fn sample() -> Command {
+        let live = Arg::new("live").long("live").num_args(0..=1).require_equals(true);
+        let sort = Arg::new("sort").long("sort").short('s').value_parser(["rate", "fill"]);
+        let file = Arg::new("file").long("file").value_hint(ValueHint::FilePath);
+        let old = Arg::new("old").long("old").hide(true);
+        let verb = Command::new("show").args([live, sort, file, old]);
+        Command::new("weir-x").about("Shows").subcommand(verb)
     }
 
     #[test]
     fn a_value_behind_an_equals_sign_is_not_completed_behind_a_blank() {
-        assert!(!script(Shell::Bash).contains("--live)"));
-        let zsh = script(Shell::Zsh);
+        assert!(!script(sample(), Shell::Bash).contains("--live)"));
+        let zsh = script(sample(), Shell::Zsh);
         assert!(zsh.contains("--live=-[") && !zsh.contains("--live=["), "{zsh}");
-        let fish = script(Shell::Fish);
+        let fish = script(sample(), Shell::Fish);
         let mut live = fish.lines().filter(|line| line.contains(" -l live "));
         assert!(live.all(|line| !line.contains("' -r")), "{fish}");
-        assert!(fish.contains(" -l sort ") && fish.contains("' -r"), "{fish}");
+        assert!(fish.contains(" -l sort "), "{fish}");
     }
 
     #[test]
-    fn a_name_takes_its_value_in_one_way_in_all_verbs() {
-        let (mut joined, mut all) = (Vec::new(), command());
-        all = completed(all, true, &mut joined);
-        let mut verbs: Vec<&Command> = vec![&all];
-        while let Some(verb) = verbs.pop() {
-            verbs.extend(verb.get_subcommands());
-            for arg in verb.get_arguments().filter(|arg| arg.get_action().takes_values()) {
-                let is_joined = arg.get_long().is_some_and(|long| joined.iter().any(|j| j == long));
-                assert_eq!(arg.is_require_equals_set(), is_joined, "{} {arg}", verb.get_name());
-            }
+    fn a_command_is_completed_from_its_description_as_from_itself() {
+        let tree = serde_json::to_string(&CommandTree::of(&sample())).expect("JSON");
+        let tree: CommandTree = serde_json::from_str(&tree).expect("a tree");
+        let mut shown = sample();
+        // The description leaves hidden options out.
+        shown = shown.mut_subcommand("show", |show| {
+            let args: Vec<Arg> =
+                show.get_arguments().filter(|arg| !arg.is_hide_set()).cloned().collect();
+            Command::new("show").args(args)
+        });
+        for shell in [Shell::Bash, Shell::Fish, Shell::Zsh, Shell::Elvish] {
+            let (from_tree, own) =
+                (script(tree.command("weir-x"), shell), script(shown.clone(), shell));
+            let words = |script: &str| -> Vec<String> {
+                let split = script.split(|c: char| !c.is_alphanumeric() && c != '-');
+                let mut words: Vec<String> =
+                    split.filter(|word| word.starts_with("--")).map(str::to_owned).collect();
+                words.sort();
+                words.dedup();
+                words
+            };
+            assert_eq!(words(&from_tree), words(&own), "{shell}");
+            assert!(!from_tree.contains("--old"), "{shell}");
         }
     }
 }

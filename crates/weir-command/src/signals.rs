@@ -15,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use weir_measure_sys::signals::{die_of, is_ignored};
+use weir_measure::sys::signals::{die_of, is_ignored};
 use weir_sys::bell;
 
 /// The signals that end a verb.

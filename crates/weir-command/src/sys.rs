@@ -3,8 +3,11 @@
 //!
 //! Before `main` runs, the Rust runtime opens `/dev/null` in place of closed descriptors and ignores
 //! SIGPIPE. So this is recorded earlier, by an ELF initialiser (`.init_array`, System V gABI).
-//! Copies of descriptors that the user names by their numbers are made here too.
+//! Copies of descriptors that the user names by their numbers are made here too, and another program
+//! is run in place of this one as if it had been started itself.
 
+use std::ffi::CString;
+use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -27,7 +30,7 @@ extern "C" fn record_closed() {
             closed |= 1 << fd;
         }
     }
-    if weir_measure_sys::signals::is_ignored(libc::SIGPIPE) {
+    if weir_measure::sys::signals::is_ignored(libc::SIGPIPE) {
         closed |= PIPE_IGNORED;
     }
     // Relaxed: no other thread exists yet. Threads started later synchronise by their start.
@@ -55,4 +58,25 @@ pub fn copy_of(fd: i32) -> Option<OwnedFd> {
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
     // SAFETY: fcntl(2) has just made this descriptor, so nobody else closes it.
     (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Runs another program in place of this one, with the descriptors and the handling of SIGPIPE that
+/// this process was started with. Returns only if that fails.
+pub fn exec(program: &CString, args: &[CString]) -> io::Error {
+    for (fd, closed) in closed_standard_descriptors().into_iter().enumerate() {
+        if closed {
+            // SAFETY: the runtime opened `/dev/null` there, and nothing uses it from here on.
+            unsafe { libc::close(fd as i32) };
+        }
+    }
+    if !sigpipe_was_ignored() {
+        // SAFETY: the default action needs no handler, and no other thread depends on the old one.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
+    let mut pointers: Vec<_> = args.iter().map(|arg| arg.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    // SAFETY: `program` and each of `args` end with a zero, the list with a null, and all outlive
+    // the call.
+    unsafe { libc::execv(program.as_ptr(), pointers.as_ptr()) };
+    io::Error::last_os_error()
 }

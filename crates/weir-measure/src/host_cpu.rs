@@ -7,9 +7,9 @@
 //! run: look again after they have ended.
 
 use crate::quota::{self, GroupQuota};
+use crate::sys::usage::Usage;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
-use weir_measure_sys::usage::Usage;
 use weir_sys::cpu::ticks_ns;
 
 /// One reading of the counters.
@@ -24,6 +24,13 @@ pub struct HostCpu {
     pressure_us: Option<u64>,
     quotas: Vec<GroupQuota>,
 }
+
+/// A host is busy when others use more than this part of the CPUs that a run may use ...
+pub const BUSY_SHARE: f64 = 0.1;
+/// ... or the hypervisor, or a CPU quota, takes more than this part of them away.
+pub const STOLEN_SHARE: f64 = 0.05;
+/// A frequency that differs by more than this part is another state.
+const FREQUENCY_SHARE: f64 = 0.1;
 
 /// The difference between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -112,6 +119,57 @@ impl HostCpu {
             cpu_pressure_share: pressure.map(|share| share.min(1.0)),
             frequency_hz: None,
         })
+    }
+}
+
+impl HostUse {
+    /// Whether figures of this time are those of a busy host.
+    pub fn is_busy(&self) -> bool {
+        let cpus = self.cpus as f64;
+        self.others_cpus > BUSY_SHARE * cpus
+            || self.steal_cpus > STOLEN_SHARE * cpus
+            || self.throttled_cpus > STOLEN_SHARE * cpus
+    }
+
+    /// Describes the load: "others used 1.1 of 2 CPUs, the hypervisor took 0.2", without parts that
+    /// are zero.
+    pub fn words(&self) -> String {
+        let mut words = format!("others used {:.1} of {} CPUs", self.others_cpus, self.cpus);
+        if self.steal_cpus > STOLEN_SHARE * self.cpus as f64 {
+            words += &format!(", the hypervisor took {:.1}", self.steal_cpus);
+        }
+        if self.throttled_cpus > STOLEN_SHARE * self.cpus as f64 {
+            words += &format!(", a CPU quota took {:.1}", self.throttled_cpus);
+        }
+        words
+    }
+
+    /// Returns what distinguishes two states, so that a difference of figures may come from it.
+    pub fn differs(&self, other: &HostUse) -> Option<String> {
+        let share = |used: f64, seen: &HostUse| used / seen.cpus.max(1) as f64;
+        let apart =
+            |of: fn(&HostUse) -> f64| (share(of(self), self) - share(of(other), other)).abs();
+        if apart(|seen| seen.others_cpus) > BUSY_SHARE {
+            return Some(format!(
+                "others used {:.1} against {:.1} CPUs",
+                self.others_cpus, other.others_cpus
+            ));
+        }
+        if apart(|seen| seen.steal_cpus) > STOLEN_SHARE {
+            return Some(format!(
+                "the hypervisor took {:.1} against {:.1} CPUs",
+                self.steal_cpus, other.steal_cpus
+            ));
+        }
+        if apart(|seen| seen.throttled_cpus) > STOLEN_SHARE {
+            return Some(format!(
+                "a CPU quota took {:.1} against {:.1} CPUs",
+                self.throttled_cpus, other.throttled_cpus
+            ));
+        }
+        let (one_hz, other_hz) = (self.frequency_hz?, other.frequency_hz?);
+        let far = (one_hz / other_hz).max(other_hz / one_hz) > 1.0 + FREQUENCY_SHARE;
+        far.then(|| format!("CPUs at {:.1} against {:.1} GHz", one_hz / 1e9, other_hz / 1e9))
     }
 }
 

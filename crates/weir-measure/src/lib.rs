@@ -4,7 +4,6 @@
 //! - [`attribution`]: the sampler, which finds out for what tasks wait.
 //! - [`runner`]: starts the stages of a pipeline, measures them, and reaps them; the result is a
 //!   [`weir_doctor::facts::Run`].
-//! - [`mod@bench`]: the engine of `weir bench`: cells, placements, estimates, the report.
 //! - [`pairs`]: statistics of paired runs.
 //! - [`proc`]: readers of `/proc`.
 //! - [`hot`]: the functions in which processes compute.
@@ -14,12 +13,12 @@
 //! - [`mod@why`]: what a process waits for, and for whom.
 //! - `lives`: the processes of a run, as the kernel's events tell them.
 //! - `trace`: every switch of the CPUs from and to the tasks of a run.
+//! - [`sys`]: system calls.
 //! - [`clock`], [`machine`], [`programs`]: time, limits of the host, what is installed.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod attribution;
-pub mod bench;
 mod bytes;
 pub mod cgroup;
 pub mod clock;
@@ -35,5 +34,7 @@ pub mod proc;
 pub mod programs;
 pub mod quota;
 pub mod runner;
+#[allow(unsafe_code, reason = "system calls that rustix lacks")]
+pub mod sys;
 mod trace;
 pub mod why;

@@ -74,6 +74,15 @@ pub fn has_aes() -> bool {
     line.split_whitespace().any(|word| word == "aes")
 }
 
+/// Formats a size: "4 B", "64 KiB", "1 MiB".
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        b if b >= 1 << 20 && b.is_multiple_of(1 << 20) => format!("{} MiB", b >> 20),
+        b if b >= 1 << 10 && b.is_multiple_of(1 << 10) => format!("{} KiB", b >> 10),
+        b => format!("{b} B"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -362,7 +362,7 @@ fn a_forked_child_is_told_whose_pipe_it_is() {
         u8::from(!errors.iter().all(|error| error.as_ref().is_some_and(said)))
     };
     // SAFETY: other threads of the test hold no lock that the body needs.
-    let child = unsafe { weir_measure_sys::fork::copy(body) };
+    let child = unsafe { weir_measure::sys::fork::copy(body) };
     assert!(child.expect("forked").succeeded().expect("reaped"), "it names the pipe");
     writer.write(b"and on").expect("written");
     assert_eq!(parts.expect("here").read(&mut [0; 10]).expect("read"), 6);

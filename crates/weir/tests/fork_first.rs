@@ -22,7 +22,7 @@ fn in_a_role() {
         }
         let body = || u8::from(pipe(&Options::new()).is_err());
         // SAFETY: other threads of this process have nothing locked that the body needs.
-        let mut child = unsafe { weir_measure_sys::fork::copy(body) }.expect("forked");
+        let mut child = unsafe { weir_measure::sys::fork::copy(body) }.expect("forked");
         assert!(child.succeeded().expect("reaped"), "the child made one");
     });
 }

@@ -53,7 +53,7 @@ fn storm(make: impl Fn() + Sync) -> Vec<String> {
                 u8::from((&tells).write_all(text.as_bytes()).is_err())
             };
             // SAFETY: other threads of the test have nothing locked that the body needs.
-            let mut child = unsafe { weir_measure_sys::fork::copy(body) }.expect("forked");
+            let mut child = unsafe { weir_measure::sys::fork::copy(body) }.expect("forked");
             drop(tells);
             let mut text = String::new();
             std::io::Read::read_to_string(&mut told, &mut text).expect("told");

@@ -275,7 +275,7 @@ fn a_forked_child_has_no_part_in_the_pool() {
         u8::from(!(all && nothing))
     };
     // SAFETY: other threads of the test hold no lock that the body needs.
-    let child = unsafe { weir_measure_sys::fork::copy(body) };
+    let child = unsafe { weir_measure::sys::fork::copy(body) };
     assert!(child.expect("forked").succeeded().expect("reaped"), "all of it is the parent's");
     let (pool, mut writer, mut reader) = parts.expect("here");
     writer.write_timeout(b"and on", PATIENCE).expect("put");

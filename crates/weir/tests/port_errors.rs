@@ -86,7 +86,7 @@ fn a_writer_in_a_forked_child_names_its_port() {
         wrong.map_or(0, |wrong| wrong as u8 + 1)
     };
     // SAFETY: other threads of the test hold no lock that the body needs.
-    let mut child = unsafe { weir_measure_sys::fork::copy(body) };
+    let mut child = unsafe { weir_measure::sys::fork::copy(body) };
     let child = child.as_mut().expect("forked");
     assert!(child.succeeded().expect("reaped"), "each names the port");
 }
@@ -139,7 +139,7 @@ fn a_reader_in_a_forked_child_names_its_port() {
         texts.iter().position(|told| *told != right).map_or(0, |wrong| wrong as u8 + 1)
     };
     // SAFETY: other threads of the test hold no lock that the body needs.
-    let mut child = unsafe { weir_measure_sys::fork::copy(body) };
+    let mut child = unsafe { weir_measure::sys::fork::copy(body) };
     let child = child.as_mut().expect("forked");
     assert!(child.succeeded().expect("reaped"), "each names the port");
 }

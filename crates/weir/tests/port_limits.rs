@@ -196,7 +196,7 @@ fn a_forked_child_has_no_port() {
         u8::from(errors.iter().any(|error| !error.as_ref().is_some_and(forked)))
     };
     // SAFETY: other threads of the test hold no lock that the body needs.
-    let mut child = unsafe { weir_measure_sys::fork::copy(body) };
+    let mut child = unsafe { weir_measure::sys::fork::copy(body) };
     let child = child.as_mut().expect("forked");
     assert!(child.succeeded().expect("reaped"), "all of it is the parent's");
     // The child closed its own copies only: name, socket and ring are as they were.

@@ -44,7 +44,7 @@ fn in_a_role() {
         // Makes a port, with a child that keeps everything it inherits until the test ends.
         ["orphan", name] => {
             let _port = port(Path::new(name)).expect("a port");
-            weir_measure_sys::fork::orphan(input.as_fd()).expect("a child");
+            weir_measure::sys::fork::orphan(input.as_fd()).expect("a child");
             say(&input, b"up");
             loop {
                 std::thread::park();

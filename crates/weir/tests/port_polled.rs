@@ -38,7 +38,7 @@ fn in_a_role() {
         "read" => (Some(Port::create(name, &PortOptions::new()).expect("a port")), None),
         _ => (None, Some(writer(Path::new(name)))),
     };
-    weir_measure_sys::fork::orphan(input.as_fd()).expect("a child");
+    weir_measure::sys::fork::orphan(input.as_fd()).expect("a child");
     say(&input, b"up");
     loop {
         std::thread::park();

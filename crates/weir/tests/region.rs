@@ -461,7 +461,7 @@ fn a_forked_child_has_no_part_in_a_region() {
         u8::from(!all || region.account() != Default::default())
     };
     // SAFETY: the child makes no threads, and ends.
-    let child = unsafe { weir_measure_sys::fork::copy(body) };
+    let child = unsafe { weir_measure::sys::fork::copy(body) };
     assert!(child.expect("forked").succeeded().expect("reaped"), "all of it is the parent's");
     assert_eq!(region.read_array(5).expect("read"), *b"parent");
     churn(BYTES, 1, 500, |at, bytes, writes| {

@@ -331,7 +331,7 @@ fn a_wait_is_its_parents_in_a_forked_child() {
         u8::from(!all)
     };
     // SAFETY: other threads of the test hold no lock that the body needs.
-    let child = unsafe { weir_measure_sys::fork::copy(body) };
+    let child = unsafe { weir_measure::sys::fork::copy(body) };
     assert!(child.expect("forked").succeeded().expect("reaped"), "it is told so");
     let mut wait = parts.expect("here");
     ready(&mut wait, SHORT).expect_err("what the child added is not there");

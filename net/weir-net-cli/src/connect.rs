@@ -5,9 +5,7 @@ use super::stop_flag;
 use super::switch::NamedSwitch;
 use super::telnet::TelnetTalk;
 use crate::args::{NetConnectOptions, NetTelnetOptions};
-use crate::buffer::ends::BufferOutput;
-use crate::fault::Fault;
-use crate::output::Output;
+use crate::failed;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use std::io::IsTerminal;
@@ -15,6 +13,9 @@ use std::net::SocketAddrV4;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use weir_command::ends::BufferOutput;
+use weir_command::fault::Fault;
+use weir_command::output::Output;
 use weir_net::readiness::wait_for;
 use weir_net::tcp::endpoint::TcpEndpoint;
 use weir_net::tcp::{ConnectionId, Phase, Stack};
@@ -54,7 +55,7 @@ fn talk(
         let why = "no connection can be made to that address";
         return Err(Fault::failed(format!("cannot connect to {to}: {why}")));
     };
-    endpoint.poll()?;
+    endpoint.poll().map_err(failed)?;
     let mut talk = Talk {
         endpoint,
         id,
@@ -108,7 +109,7 @@ impl Talk {
                     self.was_open = true;
                     if self.telnet.as_ref().is_some_and(|telnet| telnet.is_quit) {
                         self.endpoint.stack().abort(self.id);
-                        self.endpoint.poll()?;
+                        self.endpoint.poll().map_err(failed)?;
                         return Ok(ExitCode::SUCCESS);
                     }
                     if !self.receive()? {
@@ -123,7 +124,7 @@ impl Talk {
                     if !receives && !ended && is_last {
                         ended = true;
                         self.endpoint.stack().close(self.id);
-                        self.endpoint.poll()?;
+                        self.endpoint.poll().map_err(failed)?;
                         continue;
                     }
                 }
@@ -141,7 +142,7 @@ impl Talk {
                 self.send()?;
             }
             self.flush();
-            self.endpoint.run_for(Duration::ZERO)?;
+            self.endpoint.run_for(Duration::ZERO).map_err(failed)?;
         }
         Err(Fault::interrupted())
     }
@@ -149,7 +150,7 @@ impl Talk {
     /// Ends at once, since nobody reads the output.
     fn leave(&mut self) -> Result<ExitCode, Fault> {
         self.endpoint.stack().abort(self.id);
-        self.endpoint.poll()?;
+        self.endpoint.poll().map_err(failed)?;
         Ok(Fault::reader_gone().end())
     }
 
@@ -229,7 +230,7 @@ impl Talk {
         };
         let wants = *was_open && !*input_ended && has_room;
         let input = rustix::stdio::stdin();
-        let bell = endpoint.poll_descriptor()?;
+        let bell = endpoint.poll_descriptor().map_err(failed)?;
         let mut asked = vec![PollFd::from_borrowed_fd(bell, PollFlags::IN)];
         if wants {
             asked.push(PollFd::from_borrowed_fd(input, PollFlags::IN));
@@ -237,7 +238,7 @@ impl Talk {
         if *output_is_full {
             asked.push(PollFd::from_borrowed_fd(rustix::stdio::stdout(), PollFlags::OUT));
         }
-        wait_for(&mut asked, Some(most), "packets, input and output")?;
+        wait_for(&mut asked, Some(most), "packets, input and output").map_err(failed)?;
         Ok(wants && !asked[1].revents().is_empty())
     }
 

@@ -3,10 +3,7 @@
 //! Each round runs a batch of events of every case once, in random order. The figure of a case is the
 //! median over the rounds, with its 95 % interval by ranks. It includes the loop around the events.
 
-use crate::args::JsonOption;
-use crate::fault::Fault;
-use crate::output::{Outlet, aligned, trimmed};
-use crate::units::three_digits;
+use crate::failed;
 use serde::Serialize;
 use serde_json::json;
 use std::hint::black_box;
@@ -14,6 +11,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+use weir_command::fault::Fault;
+use weir_command::json_option::JsonOption;
+use weir_command::output::{Outlet, aligned, trimmed};
+use weir_command::units::three_digits;
 use weir_measure::pairs::{PairOrder, quantile};
 use weir_net::drop_reason::DropReason;
 use weir_net::log::{
@@ -147,7 +148,7 @@ fn cases() -> Vec<CostCase> {
 pub fn cost(directory: &Path, json: &JsonOption) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(json)?;
     let path = directory.join(format!("log.cost.{}", std::process::id()));
-    let log = Log::create(&path, RING_BYTES)?;
+    let log = Log::create(&path, RING_BYTES).map_err(failed)?;
     let in_memory = is_in_memory(&path);
     // The log stays usable while it is mapped.
     let _ = std::fs::remove_file(&path);

@@ -3,8 +3,9 @@
 use super::switch::NamedSwitch;
 use super::{listener, stop_flag};
 use crate::args::NetIcmpdOptions;
-use crate::fault::{Fault, tell};
+use crate::failed;
 use std::process::ExitCode;
+use weir_command::fault::{Fault, tell};
 use weir_net::icmp::TokenRate;
 use weir_net::icmpd::Icmpd;
 use weir_net::icmpd::local::LocalService;
@@ -23,7 +24,7 @@ pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
     let listener = listener(names::icmpd(&switch.tun), "icmpd");
     let service = LocalService::new(port, directory, options.ggp, log, &stop);
     tell(&format!("icmpd answers for {}", daemon.address()));
-    service.run_beside(listener.as_ref(), || daemon.run(&stop))?;
+    service.run_beside(listener.as_ref(), || daemon.run(&stop)).map_err(failed)?;
     let counts: Vec<String> = daemon
         .counts()
         .filter(|(_, count)| *count > 0)

@@ -3,15 +3,16 @@
 use super::switch::{device, those_up};
 use super::{asked, cost};
 use crate::args::NetLogOptions;
-use crate::fault::{Fault, tell};
-use crate::json;
-use crate::output::{Output, check_json_apart, print};
+use crate::failed;
 use serde_json::json;
 use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use weir_command::fault::{Fault, tell};
+use weir_command::json;
+use weir_command::output::{Output, check_json_apart, print};
 use weir_net::log::format::{self, SCHEMA, Zone, pcap, pcap_header, text};
 use weir_net::log::{IDLE, Kinds, Log, LogCounts, LogEvent, LogReader};
 use weir_net::{ErrorKind, names};
@@ -43,7 +44,7 @@ pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
         options,
         wanted,
         zone: Zone::local(),
-        reader: LogReader::open(&path)?,
+        reader: LogReader::open(&path).map_err(failed)?,
         output: Output::of_records(&options.json)?,
         text: String::new(),
         bytes: Vec::new(),
@@ -96,7 +97,7 @@ fn kinds(text: &Option<String>) -> Result<Option<Kinds>, Fault> {
 
 /// Sets which kinds are logged and which wait for the disk, and prints the previous settings.
 fn choose(path: &Path, set: Option<Kinds>, sync: Option<Kinds>) -> Result<ExitCode, Fault> {
-    let log = Log::open(path)?;
+    let log = Log::open(path).map_err(failed)?;
     let mut said = String::new();
     if let Some(kinds) = set {
         let before = log.set_mask(kinds);
@@ -144,7 +145,7 @@ impl LogPrinter<'_> {
             last_ns = event.time_ns;
             Ok(())
         })?;
-        self.reader = LogReader::open(path)?;
+        self.reader = LogReader::open(path).map_err(failed)?;
         let (up, last) = (those_up(), self.zone.second(last_ns));
         tell(&format!("the switch on '{tun}' has ended{up}; this is its log, last written {last}"));
         Ok(())
@@ -179,7 +180,7 @@ impl LogPrinter<'_> {
     ) -> Result<(), Fault> {
         let end = self.reader.head();
         while self.reader.position() < end {
-            match self.reader.next()? {
+            match self.reader.next().map_err(failed)? {
                 Some(event) => take(self, event)?,
                 None => self.pause(LOOK)?,
             }
@@ -207,7 +208,7 @@ impl LogPrinter<'_> {
             Ok(())
         })?;
         // The events before these are not missing, since they were not asked for.
-        self.told = self.reader.counts()?;
+        self.told = self.reader.counts().map_err(failed)?;
         last.iter().try_for_each(|event| self.put(event))?;
         self.flush()
     }
@@ -215,12 +216,12 @@ impl LogPrinter<'_> {
     /// Prints new events without end, even if another log replaces this one.
     fn follow(&mut self) -> Result<(), Fault> {
         loop {
-            while let Some(event) = self.reader.next()? {
+            while let Some(event) = self.reader.next().map_err(failed)? {
                 self.put(&event)?;
             }
             self.tell_missing()?;
             self.flush()?;
-            if !(self.reader.is_at_end() && self.reader.reopen()?) {
+            if !(self.reader.is_at_end() && self.reader.reopen().map_err(failed)?) {
                 self.pause(IDLE)?;
             }
         }
@@ -261,7 +262,7 @@ impl LogPrinter<'_> {
     /// Reports which events are missing since the last report: among the lines of JSON, or else on
     /// standard error.
     fn tell_missing(&mut self) -> Result<(), Fault> {
-        let now = self.reader.counts()?;
+        let now = self.reader.counts().map_err(failed)?;
         let overwritten = now.overwritten_units - self.told.overwritten_units;
         let unfinished = now.unfinished - self.told.unfinished;
         let unsynced = now.unsynced.saturating_sub(self.told.unsynced);

@@ -1,4 +1,5 @@
-//! `weir net`: a packet switch at user level, and what attaches to it.
+//! The command `weir-net`, the verb `net` of `weir`: a packet switch at user level, and what attaches
+//! to it.
 //!
 //! [`up`] runs the switch and [`icmpd`] the daemon that answers. [`ping`] sends requests, [`stat`]
 //! shows the counters of the switch, [`log`] prints and follows their common log, and [`cost`] measures
@@ -6,6 +7,9 @@
 //! [`tftpd`] and [`mod@tftp`] move files by TFTP; [`serve`] and [`connect`] have TCP and, by [`mod@telnet`], Telnet.
 //! [`switch`] finds the switch for all of them.
 
+#![forbid(unsafe_code)]
+
+mod args;
 mod connect;
 mod cost;
 mod icmpd;
@@ -24,16 +28,21 @@ mod tftpd;
 mod up;
 
 use crate::args::{NetCommand, NetVerb};
-use crate::fault::{Fault, tell};
-use crate::signals::{self, Again};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir::Listener;
+use weir_command::fault::{Fault, tell};
+use weir_command::product::{Verb, run};
+use weir_command::signals::{self, Again};
 use weir_net::{Error, ErrorKind};
 
-pub fn net(command: &NetCommand) -> Result<ExitCode, Fault> {
+fn main() -> ExitCode {
+    run("weir-net", &[Verb::new("net", act)])
+}
+
+fn act(command: &NetCommand) -> Result<ExitCode, Fault> {
     // A limit of file sizes ends a transfer, not the daemon.
     signals::survive_size_limit();
     match &command.verb {
@@ -82,6 +91,11 @@ fn listener(path: weir_net::Result<PathBuf>, who: &str) -> Option<Listener> {
 fn asked(error: Error) -> Fault {
     match error.kind() {
         ErrorKind::Invalid => Fault::usage(error.to_string()),
-        _ => error.into(),
+        _ => failed(error),
     }
+}
+
+/// Converts an error of the network: what could not be done.
+fn failed(error: Error) -> Fault {
+    Fault::failed(error.to_string())
 }

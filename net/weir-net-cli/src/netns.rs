@@ -1,14 +1,14 @@
 //! A network namespace with a name, as `ip netns` makes them. It is removed when the switch ends. If
 //! a switch was killed, the next one removes its namespace.
 
-use crate::fault::{Fault, tell};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use std::fs::{File, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use weir_net_sys::tun;
+use weir_command::fault::{Fault, tell};
+use weir_net::sys::tun;
 use weir_sys::namespace;
 
 /// Where `ip netns` looks for namespaces.

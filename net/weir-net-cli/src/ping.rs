@@ -4,12 +4,13 @@
 use super::asked;
 use super::switch::NamedSwitch;
 use crate::args::NetPingOptions;
-use crate::fault::Fault;
-use crate::output::Outlet;
-use crate::signals::{ENDS, Heard};
+use crate::failed;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use weir_command::fault::Fault;
+use weir_command::output::Outlet;
+use weir_command::signals::{ENDS, Heard};
 use weir_net::icmp::ping::{PingResult, PingSummary, Pinger, Probe};
 use weir_net::icmp::{Notice, NoticeKind};
 use weir_net::icmpd::local::LocalIcmp;
@@ -85,7 +86,8 @@ impl Way {
         let switch = NamedSwitch::find(options.tun.as_deref())?;
         if options.by_daemon {
             let path = names::icmpd(&switch.tun).map_err(asked)?;
-            let daemon = LocalIcmp::connect(&path, options.destination, options.ggp)?;
+            let daemon =
+                LocalIcmp::connect(&path, options.destination, options.ggp).map_err(failed)?;
             let id = daemon.id();
             return Ok((Way::Daemon(Box::new(daemon)), id));
         }
@@ -129,7 +131,7 @@ impl Asking<'_> {
         let to = Outgoing::new(self.options.destination, self.probe.protocol());
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let request = self.pinger.request(now_ns, ms_since_midnight());
-        Ok(self.way.send(&to, request)?)
+        Ok(self.way.send(&to, request).map_err(failed)?)
     }
 
     /// Handles what comes within this time.
@@ -156,7 +158,7 @@ impl Asking<'_> {
             }
             _ => {}
         });
-        heard?;
+        heard.map_err(failed)?;
         if !options.quiet {
             outlet.tell(&lines)?;
         }

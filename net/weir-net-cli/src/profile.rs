@@ -3,16 +3,16 @@
 
 use super::switch::{NamedSwitch, device, those_up};
 use crate::args::NetProfileOptions;
-use crate::fault::{Fault, tell};
-use crate::json;
-use crate::output::{Outlet, check_json_apart, progress_bar};
-use crate::signals::{Again, stop_flag};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weir_command::fault::{Fault, tell};
+use weir_command::json;
+use weir_command::output::{Outlet, check_json_apart, progress_bar};
+use weir_command::signals::{Again, stop_flag};
 use weir_policy::sort;
 use weir_profile::{LEASE, Observation, Observed, ProfileReport};
 

@@ -2,14 +2,15 @@
 
 use super::asked;
 use crate::args::RelayOptions;
-use crate::fault::{Fault, tell};
-use crate::output::{Outlet, aligned, trimmed};
-use crate::signals::stop_pipe;
-use crate::units::count;
+use crate::failed;
 use rustix::fd::AsFd;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
+use weir_command::fault::{Fault, tell};
+use weir_command::output::{Outlet, aligned, trimmed};
+use weir_command::signals::stop_pipe;
+use weir_command::units::count;
 use weir_net::relay::{DirectionCounts, Impairments, Relay, RelayEnd};
 
 pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
@@ -25,7 +26,7 @@ pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
     let [to_right, to_left] = &counts;
     let body = || json!({"seed": seed, "to_right": to_right, "to_left": to_left});
     outlet.say("weir.net.relay/2", body, || text(seed, &counts))?;
-    ran?;
+    ran.map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,11 +3,12 @@
 use super::switch::NamedSwitch;
 use super::{asked, stop_flag};
 use crate::args::NetServeOptions;
-use crate::fault::{Fault, tell};
-use crate::units;
+use crate::failed;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
+use weir_command::fault::{Fault, tell};
+use weir_command::units;
 use weir_net::jail::Jail;
 use weir_net::tcp::endpoint::TcpEndpoint;
 use weir_net::tcp::service::{Answered, Service, ServiceEvent, TcpServer, TelnetService};
@@ -74,7 +75,7 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
         counts.half_open_dropped,
         counts.waits.stalls.all(),
     ));
-    ran?;
+    ran.map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }
 

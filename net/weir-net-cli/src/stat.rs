@@ -3,13 +3,14 @@
 use super::switch::NamedSwitch;
 use super::tftp_list;
 use crate::args::NetStatOptions;
-use crate::fault::Fault;
-use crate::json;
-use crate::output::Outlet;
-use crate::units::seconds;
+use crate::failed;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use weir_command::fault::Fault;
+use weir_command::json;
+use weir_command::output::Outlet;
+use weir_command::units::seconds;
 use weir_net::icmp::IcmpCounts;
 use weir_net::station::{STATISTICS_SCHEMA, Station};
 
@@ -21,7 +22,7 @@ pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
     let switch = NamedSwitch::find(options.tun.as_deref())?;
     let attached = Station::attach(&switch.port, &switch.directory, &[]);
     let mut station = switch.attached(attached)?;
-    let text = station.statistics()?;
+    let text = station.statistics().map_err(failed)?;
     let tun = &switch.tun;
     let mut body = understood(&text).ok_or_else(|| {
         let why = format!("its answer is not of schema {STATISTICS_SCHEMA}");

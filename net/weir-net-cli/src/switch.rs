@@ -1,8 +1,8 @@
 //! The switch that a verb goes to, and what each verb that attaches to it needs.
 
 use super::{asked, publish};
-use crate::fault::Fault;
 use std::path::PathBuf;
+use weir_command::fault::Fault;
 use weir_net::log::Log;
 use weir_net::{Error, ErrorKind, names};
 use weir_profile::Published;

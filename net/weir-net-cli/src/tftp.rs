@@ -8,9 +8,7 @@ use super::{asked, stop_flag};
 use crate::args::{
     NetTftpCommand, NetTftpGetOptions, NetTftpPutOptions, NetTftpVerb, TransferOptions,
 };
-use crate::buffer::ends::BufferOutput;
-use crate::fault::{Fault, tell};
-use crate::output::progress_bar;
+use crate::failed;
 use indicatif::ProgressBar;
 use rustix::event::{PollFd, PollFlags};
 use std::io;
@@ -19,6 +17,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use weir_command::ends::BufferOutput;
+use weir_command::fault::{Fault, tell};
+use weir_command::output::progress_bar;
 use weir_net::jail::{self, PartFile};
 use weir_net::log::Log;
 use weir_net::readiness::wait_for;
@@ -187,7 +188,7 @@ fn put(
     bar: &ProgressBar,
 ) -> Result<Progress, Fault> {
     let stop = stop_flag()?;
-    let (file, size_bytes) = jail::plain_file(&options.local)?;
+    let (file, size_bytes) = jail::plain_file(&options.local).map_err(failed)?;
     let mut file = FileSource::new(file, size_bytes);
     let name = remote_of(options);
     let see = &mut |progress: &Progress| show(bar, progress);

@@ -7,14 +7,15 @@ use crate::args::{
     NetTftpCommand, NetTftpGetOptions, NetTftpListOptions, NetTftpPutOptions, NetTftpVerb,
     TransferMode, TransferOptions,
 };
-use crate::fault::{Fault, tell};
-use crate::output::{Outlet, progress_bar};
+use crate::failed;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weir_command::fault::{Fault, tell};
+use weir_command::output::{Outlet, progress_bar};
 use weir_net::names;
 use weir_net::tftp::client::Proposal;
 use weir_net::tftp::local::{LocalDaemon, LocalRequest};
@@ -84,7 +85,8 @@ pub fn ask(
     let (remote, proposal) = (remote.as_bytes(), proposal(transfer));
     let request = LocalRequest { server, proposal, fetches, remote, local: &local };
     let stop = stop_flag()?;
-    let daemon = LocalDaemon::connect(&place(transfer.socket, transfer.tun.as_deref(), port)?)?;
+    let daemon = LocalDaemon::connect(&place(transfer.socket, transfer.tun.as_deref(), port)?)
+        .map_err(failed)?;
     let bar = progress_bar(!transfer.quiet, 0, BAR);
     let ended = daemon.transfer(&request, &stop, &mut |row| {
         let number = |name: &str| row[name].as_u64();
@@ -94,7 +96,7 @@ pub fn ask(
         bar.set_message(format!("waits for {}", row["waits_for"].as_str().unwrap_or("?")));
     });
     bar.finish_and_clear();
-    let ended = ended?;
+    let ended = ended.map_err(failed)?;
     if let Some(why) = ended["failure"].as_str() {
         return Err(Fault::failed(why.to_owned()));
     }
@@ -122,7 +124,7 @@ fn figures(row: &Value) -> String {
 pub fn list(options: &NetTftpListOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
     let place = place(options.socket, options.tun.as_deref(), options.port)?;
-    let rows = LocalDaemon::connect(&place)?.transfers()?;
+    let rows = LocalDaemon::connect(&place).map_err(failed)?.transfers().map_err(failed)?;
     let text = || match rows.is_empty() {
         true => String::from("no transfer yet\n"),
         false => rows.iter().map(|row| format!("{}\n", line(row))).collect(),

@@ -4,13 +4,13 @@
 use super::switch::NamedSwitch;
 use super::{asked, listener, stop_flag};
 use crate::args::NetTftpdOptions;
-use crate::fault::{Fault, tell};
-use crate::units;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+use weir_command::fault::{Fault, tell};
+use weir_command::units;
 use weir_net::icmp::{TokenBucket, TokenRate};
 use weir_net::jail::Jail;
 use weir_net::log::{EventReason, FailureEvent, Log};
@@ -45,7 +45,7 @@ pub fn tftpd(options: &NetTftpdOptions) -> Result<ExitCode, Fault> {
     let (place, port) = (options.directory.display(), options.port);
     if options.socket {
         let at = SocketAddr::new(options.bind, port);
-        let sockets = Box::new(Sockets::listen(at)?);
+        let sockets = Box::new(Sockets::listen(at).map_err(crate::failed)?);
         let server = TftpServer::new(sockets, port, jail, rules);
         let daemon = TftpDaemon { server, quiet: options.quiet, log: None, address: None };
         let make = |to| Ok(Box::new(Sockets::client_of(to)) as Box<dyn Datagrams>);
@@ -99,20 +99,22 @@ impl TftpDaemon {
         // Anybody can have requests refused: that fills no disk with lines.
         let mut lines = TokenBucket::new(FAILURE_LINES, 0);
         let (quiet, log, address) = (self.quiet, self.log.take(), self.address);
-        self.server.run(stop, &mut |report| {
-            let is_failure = report.failure.is_some();
-            *(if is_failure { &mut failed } else { &mut completed }) += 1;
-            let now_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            if is_failure && !lines.allows(now_ns) {
-                return;
-            }
-            if let (true, Some(log), Some(address)) = (is_failure, &log, address) {
-                log_failure(log, address, report);
-            }
-            if !quiet {
-                tell(&line(report));
-            }
-        })?;
+        self.server
+            .run(stop, &mut |report| {
+                let is_failure = report.failure.is_some();
+                *(if is_failure { &mut failed } else { &mut completed }) += 1;
+                let now_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                if is_failure && !lines.allows(now_ns) {
+                    return;
+                }
+                if let (true, Some(log), Some(address)) = (is_failure, &log, address) {
+                    log_failure(log, address, report);
+                }
+                if !quiet {
+                    tell(&line(report));
+                }
+            })
+            .map_err(crate::failed)?;
         tell(&format!("tftpd ends: {completed} transfers completed, {failed} failed or refused"));
         Ok(ExitCode::SUCCESS)
     }

@@ -2,16 +2,18 @@
 
 use super::netns::Netns;
 use super::{asked, publish, stop_flag};
-use crate::args::{NetUpOptions, quoted};
-use crate::fault::{Fault, tell};
-use crate::run::status::{exit_code, unstarted_code};
+use crate::args::NetUpOptions;
+use crate::failed;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::SIGTERM;
 use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
-use weir_measure_sys::signals::is_ignored;
+use weir_command::command_line::quoted;
+use weir_command::fault::{Fault, tell};
+use weir_command::status::{exit_code, unstarted_code};
+use weir_measure::sys::signals::is_ignored;
 use weir_net::icmp;
 use weir_net::log::{Kinds, Log};
 use weir_net::names;
@@ -54,7 +56,7 @@ pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
         let _ = daemon.wait();
     }
     drop(netns);
-    ran?;
+    ran.map_err(failed)?;
     Ok(status)
 }
 
@@ -109,7 +111,7 @@ fn log(options: &NetUpOptions, kinds: Kinds) -> Result<Log, Fault> {
 /// Starts the daemon beside the switch. It ends when the switch ends, for whatever reason.
 fn start_icmpd(options: &NetUpOptions) -> Result<Child, Fault> {
     let mut command = Command::new("/proc/self/exe");
-    command.args(["net", "icmpd", "--tun", &options.tun]);
+    command.args(["icmpd", "--tun", &options.tun]);
     if options.ggp {
         command.arg("--ggp");
     }

@@ -194,8 +194,8 @@ fn who_may_not_make_devices_is_told_so() {
     let Some(bed) = Bed::new(&[]) else { return };
     let directory = bed.directory.path();
     // The user nobody may not be able to reach another user's target directory.
-    let weir = directory.join("weir.copy");
-    std::fs::copy(WEIR, &weir).expect("copied");
+    let weir = directory.join("weir-net.copy");
+    std::fs::copy(env!("CARGO_BIN_EXE_weir-net"), &weir).expect("copied");
     let runtime = directory.join("nobody");
     std::fs::create_dir(&runtime).expect("made");
     bed.ok(&format!("chmod 755 {} {}", directory.display(), weir.display()));
@@ -207,7 +207,7 @@ fn who_may_not_make_devices_is_told_so() {
         ("up --tun weir0 --addr 10.9.0.2/24 --peer 10.9.0.1", "weir0"),
         ("relay --left :a:10.8.0.1/24 --right :b:10.8.0.2/24", "a"),
     ] {
-        let output = bed.run(&format!("{nobody} env XDG_RUNTIME_DIR={runtime} {weir} net {args}"));
+        let output = bed.run(&format!("{nobody} env XDG_RUNTIME_DIR={runtime} {weir} {args}"));
         assert_eq!(output.status.code(), Some(1), "{}", both(&output));
         let why = "that needs CAP_NET_ADMIN (root has it)";
         assert_eq!(both(&output), format!("weir: cannot make device '{device}': {why}\n"));

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_measure_sys::fork;
+use weir_measure::sys::fork;
 use weir_net::log::{
     Direction, EventBody, EventReason, FailureEvent, Kinds, Log, LogEvent, LogReader,
 };
@@ -124,7 +124,7 @@ fn what_was_acknowledged_is_there_after_kill_9() {
                 std::hint::spin_loop();
             }
             (0..random.u32(..300)).for_each(|_| std::hint::spin_loop());
-            weir_measure_sys::signals::send(child.pid(), 9).expect("killed");
+            weir_measure::sys::signals::send(child.pid(), 9).expect("killed");
             child.wait().expect("reaped");
         }
         let mut reader = LogReader::open(&path).expect("opened");

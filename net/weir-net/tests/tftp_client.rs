@@ -158,7 +158,7 @@ fn what_is_too_long_for_its_way_ends_nothing() {
         return;
     }
     let here = Ipv4Addr::LOCALHOST;
-    let longest = |bytes| weir_net_sys::tun::configure("lo", here, 8, bytes).expect("set");
+    let longest = |bytes| weir_net::sys::tun::configure("lo", here, 8, bytes).expect("set");
     longest(1500);
     let other = UdpSocket::bind((here, 0)).expect("bound");
     other.set_read_timeout(Some(Duration::from_secs(20))).expect("set");

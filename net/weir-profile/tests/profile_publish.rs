@@ -174,7 +174,7 @@ fn a_forked_child_is_off_and_has_a_profile_of_its_own() {
         u8::from(!right || path("child").exists()) * 3
     };
     // SAFETY: other threads of the test have nothing locked that the body needs.
-    let child = unsafe { weir_measure_sys::fork::copy(body) };
+    let child = unsafe { weir_measure::sys::fork::copy(body) };
     let ended = child.expect("forked").wait().expect("reaped");
     assert!(ended.status.success());
     let parent = Observed::open(&path("parent")).expect("it is still there");

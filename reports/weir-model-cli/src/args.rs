@@ -1,11 +1,13 @@
 //! The options of `weir model`.
 
-use super::JsonOption;
-use crate::units::parse::whole;
-use clap::{Args, ValueHint};
+use clap::{Parser, ValueHint};
 use std::path::PathBuf;
+use weir_command::json_option::JsonOption;
+use weir_command::units::parse::whole;
 
-#[derive(Debug, Args)]
+/// Repeat published experiments in virtual time, and say what other pipes or CPUs would do to a run
+#[derive(Debug, Parser)]
+#[command(name = "weir-model", bin_name = "weir model", version, max_term_width = 100)]
 #[command(mut_arg("json", |arg| arg.help("Write the outcome as JSON (schema weir.model/1; of whatif weir.model.whatif/1) to FILE; - is standard output")))]
 #[command(after_help = EXAMPLES)]
 pub struct ModelOptions {
@@ -28,7 +30,7 @@ pub struct ModelOptions {
     #[arg(long, value_name = "SEED", value_parser = whole(0..=u64::MAX))]
     pub seed: Option<u64>,
     /// What if all pipes had this capacity?
-    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse::rate(4096, NO_PIPE), help_heading = "What if")]
+    #[arg(long, value_name = "SIZE", value_parser = weir_command::units::parse::rate(4096, NO_PIPE), help_heading = "What if")]
     pub pipe_size: Option<u64>,
     /// What if there were so many CPUs?
     #[arg(long, value_name = "N", value_parser = whole(1_u16..=1024), help_heading = "What if")]
@@ -77,16 +79,26 @@ Examples:
 #[cfg(test)]
 mod tests {
     use super::{ModelOptions, faster};
-    use clap::Args;
+    use clap::CommandFactory;
 
     /// The model once took a page, and said that it had taken what was asked for.
     #[test]
     fn a_pipe_that_no_kernel_makes_is_no_question() {
         for (size, is_one) in [("0", false), ("4095", false), ("4K", true), ("1M", true)] {
             let words = ["model", "whatif", "r.json", "--pipe-size", size];
-            let command = ModelOptions::augment_args(clap::Command::new("model"));
+            let command = ModelOptions::command();
             assert_eq!(command.try_get_matches_from(words).is_ok(), is_one, "{size}");
         }
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        weir_command::manual::assert_sound(
+            &weir_command::manual::reflowed(ModelOptions::command()),
+        );
+        let refused = ModelOptions::command().try_get_matches_from(["", "storm", "--seeds", "0"]);
+        let said = refused.expect_err("refused").to_string();
+        assert!(said.contains("invalid value") && said.contains("of at least 1"), "{said}");
     }
 
     #[test]

@@ -1,20 +1,24 @@
-//! `weir model`: machines in virtual time.
+//! The command `weir-model`, the verb `model` of `weir`: machines in virtual time.
 //!
 //! - [`document`]: outcomes as JSON.
 //! - [`page`]: outcomes as an HTML page.
 //! - [`whatif`]: a measured pipeline with other pipes, CPUs or stages.
 
+#![forbid(unsafe_code)]
+
+mod args;
 mod document;
 mod page;
 mod whatif;
 
 use crate::args::ModelOptions;
-use crate::fault::Fault;
-use crate::output::{Outlet, Output, check_distinct};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
+use weir_command::fault::Fault;
+use weir_command::output::{Outlet, Output, check_distinct};
+use weir_command::product::{Verb, run};
 use weir_model::catalogue::{EXPERIMENTS, Experiment, predictions};
 use weir_model::machine::Machine;
 use weir_model::outcome::Outcome;
@@ -23,7 +27,11 @@ use weir_model::storm::storm;
 /// Storms that are run where it is not said how many.
 const STORMS: u64 = 1000;
 
-pub fn model(options: &ModelOptions) -> Result<ExitCode, Fault> {
+fn main() -> ExitCode {
+    run("weir-model", &[Verb::new("model", model)])
+}
+
+fn model(options: &ModelOptions) -> Result<ExitCode, Fault> {
     let what = options.what.as_str();
     check(options)?;
     match what {
@@ -133,7 +141,7 @@ fn failed(why: impl std::fmt::Display) -> Fault {
 }
 
 fn print(text: &str) -> Result<ExitCode, Fault> {
-    crate::output::print(text)?;
+    weir_command::output::print(text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,11 +1,11 @@
 //! Outcomes of experiments as one HTML page, drawn as the page of `weir bench` is.
 
-use crate::bench::page::draw::DrawError;
-use crate::bench::page::ratios;
-use crate::fault::Fault;
-use crate::html::Column::{Figures, Words};
-use crate::html::{self, Table, document, escape, section};
 use std::fmt::Write;
+use weir_charts::DrawError;
+use weir_charts::ratios;
+use weir_command::fault::Fault;
+use weir_command::html::Column::{Figures, Words};
+use weir_command::html::{self, Table, document, escape, section};
 use weir_model::catalogue::Experiment;
 use weir_model::outcome::{Cell, Outcome, Scoring, figure};
 

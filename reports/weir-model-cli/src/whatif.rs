@@ -2,16 +2,16 @@
 
 use super::failed;
 use crate::args::ModelOptions;
-use crate::fault::Fault;
-use crate::output::Outlet;
-use crate::units::{binary, percent, seconds};
-use crate::widths::fit;
 use serde::Serialize;
 use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 use unicode_width::UnicodeWidthStr;
+use weir_command::fault::Fault;
+use weir_command::output::Outlet;
+use weir_command::units::{binary, percent, seconds};
+use weir_command::widths::fit;
 use weir_model::machine::Machine;
 use weir_model::whatif::{Changes, Forecast, Shares, forecast};
 

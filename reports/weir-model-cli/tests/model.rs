@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::{WEIR, schema};
+use common::{WEIR, WEIR_MODEL, schema};
 use std::path::Path;
 use std::process::{Command, Output};
 
 fn model(args: &[&str]) -> Output {
-    Command::new(WEIR).arg("model").args(args).output().expect("weir")
+    Command::new(WEIR_MODEL).args(args).output().expect("weir")
 }
 
 fn said(args: &[&str]) -> String {
@@ -109,8 +109,8 @@ fn what_if_takes_a_report_of_run() {
     assert!(found["speedup"].as_f64().is_some_and(|speedup| speedup > 1.0), "{found:#}");
     // The same report by standard input, and the same bytes.
     let file = std::fs::File::open(&path).expect("the report");
-    let again = Command::new(WEIR)
-        .args(["model", "whatif", "-", "--faster", "2=4x"])
+    let again = Command::new(WEIR_MODEL)
+        .args(["whatif", "-", "--faster", "2=4x"])
         .stdin(file)
         .output()
         .expect("weir");

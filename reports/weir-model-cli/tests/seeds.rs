@@ -1,10 +1,10 @@
-//! `docs/seeds.md` lists what the four reports have and where it is in weir. Each entry that it
+//! `reports/seeds.md` lists what the four reports have and where it is in weir. Each entry that it
 //! names must exist: suites and their cases, verbs and their options, experiments of the model,
 //! published tables, items of the source, and pages.
 
 mod common;
 
-use common::WEIR;
+use common::{Binary, WEIR};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,6 +74,9 @@ struct Weir {
 
 impl Weir {
     fn ask() -> Weir {
+        for binary in ["weir-bench", "weir-net"] {
+            Binary(binary).need();
+        }
         let said = |args: &[&str]| said(args).unwrap_or_else(|| panic!("weir {args:?} works"));
         let list = said(&["bench", "--list", "--json", "-"]);
         let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
@@ -162,11 +165,12 @@ fn defines(text: &str, name: &str) -> bool {
 
 #[test]
 fn every_entry_of_the_seeds_exists() {
-    let text = read("docs/seeds.md").expect("the page");
+    let text = read("reports/seeds.md").expect("the page");
     let mut weir = Weir::ask();
     let mut faults = Vec::new();
     for row in rows(&text) {
-        let mut fault = |text: String| faults.push(format!("docs/seeds.md:{}: {text}", row.line));
+        let mut fault =
+            |text: String| faults.push(format!("reports/seeds.md:{}: {text}", row.line));
         let [_, _, status, place, result] = &row.cells[..] else {
             fault(format!("{} columns, not 5", row.cells.len()));
             continue;
@@ -191,7 +195,7 @@ fn every_entry_of_the_seeds_exists() {
 
 #[test]
 fn every_report_is_there_and_no_row_twice() {
-    let text = read("docs/seeds.md").expect("the page");
+    let text = read("reports/seeds.md").expect("the page");
     let rows = rows(&text);
     for (report, fewest) in REPORTS {
         let count = rows.iter().filter(|row| row.report == report).count();
@@ -218,7 +222,7 @@ fn what_was_taken_away_is_noticed() {
         ("verb", "net ping --timestamp"),
         ("model", "joy-ipc"),
         ("data", "franke_2001_2way.csv"),
-        ("page", "docs/seeds.md"),
+        ("page", "reports/seeds.md"),
         ("item", "crates/weir-policy/src/pool/protocol.rs#Bbn"),
         ("item", "crates/weir/src/flags.rs#wait_any"),
     ] {

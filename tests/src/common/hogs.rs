@@ -5,7 +5,10 @@ use std::process::{Command, Stdio};
 
 /// Programs that compute, each on a CPU of its own while there are enough. Dropping this kills
 /// them.
-pub struct Hogs(Vec<Killed>);
+#[derive(Debug)]
+pub struct Hogs {
+    _killed: Vec<Killed>,
+}
 
 impl Hogs {
     /// Starts this many of them. They end by themselves after a minute, so a killed test leaves
@@ -16,6 +19,6 @@ impl Hogs {
             command.args(["-e", "$t=time+60;1 while time<$t"]).stdin(Stdio::null());
             Killed(command.spawn().expect("perl starts"))
         };
-        Hogs((0..count).map(one).collect())
+        Hogs { _killed: (0..count).map(one).collect() }
     }
 }

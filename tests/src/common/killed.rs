@@ -3,6 +3,7 @@
 use std::process::Child;
 
 /// A child that is killed with the test.
+#[derive(Debug)]
 pub struct Killed(pub Child);
 
 impl Drop for Killed {

@@ -1,10 +1,7 @@
 //! What the end-to-end tests share: running weir on a real pipeline and reading its report.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
-
+mod binary;
 pub mod buffer;
-pub mod cells;
-pub mod history;
 pub mod hogs;
 pub mod killed;
 pub mod net;
@@ -23,8 +20,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_measure::programs::find_program;
 
+pub use binary::Binary;
+
 /// The command under test.
-pub const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+pub const WEIR: Binary = Binary("weir");
 
 /// Pipelines that are timed run one at a time: two at once would wait for each other's CPUs.
 pub fn alone() -> MutexGuard<'static, ()> {

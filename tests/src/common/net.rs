@@ -5,10 +5,11 @@
 //! groups when they are dropped, and by the kernel when the test's thread ends. A namespace has no
 //! name, so it goes with its last process. No packet leaves it.
 
-use super::{WEIR, bound, have, python, schema};
+use super::{Binary, WEIR, bound, have, python, schema};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -70,6 +71,7 @@ impl Bed {
             eprintln!("SKIPPED: {why}");
             return None;
         }
+        Binary("weir-net").need();
         let directory = tempfile::tempdir().expect("a directory");
         // Neighbour discovery would be traffic that no test asked for.
         let quiet = "net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1";
@@ -89,7 +91,7 @@ impl Bed {
     }
 
     /// A command that will run in the namespace, without a time limit.
-    pub fn command(&self, program: &str) -> Command {
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = mortal("nsenter");
         command.arg(format!("--net={}", self.namespace().display())).arg("--").arg(program);
         command.env("XDG_RUNTIME_DIR", self.directory.path());
@@ -180,7 +182,7 @@ impl Bed {
 }
 
 fn scripts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/net")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../net/weir-net-cli/tests/net")
 }
 
 fn words(line: &str) -> impl Iterator<Item = &str> {

@@ -3,6 +3,7 @@
 use super::{WEIR, bound, bounded_bash};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
@@ -22,7 +23,7 @@ impl Place {
         self.directory.path().join("weir").join(name)
     }
 
-    pub fn command(&self, program: &str) -> Command {
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env("XDG_RUNTIME_DIR", self.directory.path()).env("WEIR", WEIR);
         command.current_dir(self.directory.path());

@@ -1,6 +1,7 @@
 //! A control group with a CPU quota, to run weir in.
 
 use super::{Ran, WEIR};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
@@ -32,10 +33,15 @@ impl Group {
 
     /// Returns a command that runs weir in the group, with arguments to be added.
     pub fn weir(&self) -> Command {
+        self.command(WEIR)
+    }
+
+    /// Returns a command that runs a program in the group, with arguments to be added.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         // The shell enters the group, so weir and its children are in it from their start.
         let script = "echo $$ > \"$1/cgroup.procs\" && shift && exec \"$@\"";
         let mut inside = Command::new("bash");
-        inside.args(["-c", script, "bash"]).arg(&self.0).arg(WEIR);
+        inside.args(["-c", script, "bash"]).arg(&self.0).arg(program);
         inside
     }
 

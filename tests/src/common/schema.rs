@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Where the schemas are.
 pub fn directory() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/schemas")
 }
 
 /// The file of a schema: that of `weir.stat/2` is `weir.stat.2.json`.

@@ -6,8 +6,6 @@
 use super::TidyFault;
 use super::source::SourceFile;
 
-/// Longest Rust file, in lines.
-pub const FILE_LINES: usize = 500;
 /// Longest line of Rust, in characters.
 pub const LINE_CHARS: usize = 100;
 /// The folders of the products, which hold their crates.
@@ -16,8 +14,8 @@ const PRODUCTS: [&str; 4] = ["crates", "bench", "net", "reports"];
 const LEFTOVERS: [&str; 2] = [concat!("FIX", "ME"), concat!("X", "XX")];
 /// Crates whose roots have `#![no_std]`, which keeps clock and system out of them.
 const NO_STD: [&str; 2] = ["weir-policy", "weir-doctor"];
-/// The only place for `unsafe` outside the crates that [`may_be_unsafe`] names.
-const MEMORY: &str = "crates/weir/src/memory/";
+/// The modules, beside the crates that [`may_be_unsafe`] names, that may hold `unsafe`.
+const UNSAFE_MODULES: [&str; 2] = ["memory", "sys"];
 /// Calls that let time pass instead of waiting for an event.
 const SLEEPS: [&str; 3] = ["sleep", "nanosleep", "clock_nanosleep"];
 /// Prefixes of paths on somebody's machine; after the last two comes the name of a person.
@@ -81,15 +79,9 @@ fn machine_path(line: &str) -> Option<String> {
     })
 }
 
-/// The length of a Rust file, and the `//!` line that it opens with.
+/// The `//!` line that a Rust file opens with.
 pub fn file(path: &str, text: &str) -> Vec<TidyFault> {
     let mut faults = Vec::new();
-    let count = text.lines().count();
-    if count > FILE_LINES {
-        let text =
-            format!("{count} lines, more than {FILE_LINES}: split the file by what it holds");
-        faults.push(TidyFault::new(path, FILE_LINES + 1, "file-length", text));
-    }
     let first = text.lines().next().unwrap_or_default();
     if first.strip_prefix("//!").is_none_or(|rest| rest.trim().is_empty()) {
         let text = "a file opens with a `//!` line that says what it holds";
@@ -101,6 +93,15 @@ pub fn file(path: &str, text: &str) -> Vec<TidyFault> {
 /// Whether a crate may hold `unsafe` anywhere.
 fn may_be_unsafe(name: &str) -> bool {
     name.ends_with("-sys")
+}
+
+/// Whether a file inside a crate belongs to a module that may hold `unsafe`. Tests fork.
+fn is_unsafe_module(file: &str) -> bool {
+    let mut parts = file.trim_end_matches(".rs").split('/');
+    match parts.next() {
+        Some("src") => parts.next().is_some_and(|module| UNSAFE_MODULES.contains(&module)),
+        first => first == Some("tests"),
+    }
 }
 
 /// Returns the crate that a file belongs to and the path inside it: a crate lies in a product's folder.
@@ -115,13 +116,16 @@ pub fn headers(path: &str, text: &str) -> Vec<TidyFault> {
     let Some(file) = file.strip_prefix("src/") else { return Vec::new() };
     let root = matches!(file, "lib.rs" | "main.rs") || file.starts_with("bin/");
     let safe = name != "weir" && !may_be_unsafe(name);
-    let demands = [(safe, "#![forbid(unsafe_code)]"), (NO_STD.contains(&name), "#![no_std]")];
-    let missing = demands
-        .iter()
-        .filter(|(demanded, header)| root && *demanded && !text.lines().any(|l| l == *header));
+    // A crate with such a module allows `unsafe` there and denies it elsewhere.
+    let denied = ["#![forbid(unsafe_code)]", "#![deny(unsafe_code)]"];
+    let demands = [(safe, &denied[..]), (NO_STD.contains(&name), &["#![no_std]"])];
+    let missing = demands.iter().filter(|(demanded, headers)| {
+        root && *demanded && !text.lines().any(|line| headers.contains(&line))
+    });
     missing
-        .map(|(_, header)| {
-            TidyFault::new(path, 1, "header", format!("the root of {name} must say `{header}`"))
+        .map(|(_, headers)| {
+            let text = format!("the root of {name} must say `{}`", headers[0]);
+            TidyFault::new(path, 1, "header", text)
         })
         .collect()
 }
@@ -134,10 +138,8 @@ pub fn tokens(source: &SourceFile, text: &str) -> Vec<TidyFault> {
     let lines: Vec<&str> = text.lines().collect();
     let path = source.path.as_str();
     let of_crate = crate_of(path).map(|(name, _)| name);
-    let unsafe_here = of_crate.is_some_and(may_be_unsafe)
-        || path.starts_with(MEMORY)
-        // Tests fork.
-        || of_crate.is_some() && path.contains("/tests/");
+    let unsafe_here =
+        crate_of(path).is_some_and(|(name, file)| may_be_unsafe(name) || is_unsafe_module(file));
     let pure = of_crate.is_some_and(|name| NO_STD.contains(&name));
     let mut faults = Vec::new();
     for (index, line) in lines.iter().enumerate() {
@@ -152,7 +154,7 @@ pub fn tokens(source: &SourceFile, text: &str) -> Vec<TidyFault> {
         let mut fault =
             |rule, text: &str| faults.push(TidyFault::new(path, token.line, rule, text));
         if token.word && token.text == "unsafe" && !unsafe_here {
-            fault("unsafe-place", "`unsafe` outside the `-sys` crates and weir's memory");
+            fault("unsafe-place", "`unsafe` outside the modules `sys` and `memory`");
         }
         if source.reads(index, &["#", "["]) {
             let inside = &source.tokens[index + 2..source.close_of(index + 1)];

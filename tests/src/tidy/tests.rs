@@ -74,11 +74,7 @@ fn a_file_opens_with_what_it_holds() {
 }
 
 #[test]
-fn files_and_lines_have_lengths() {
-    let lines = "// line\n".repeat(rules::FILE_LINES - 1);
-    none(of_rust(&lines));
-    one(of_rust(&format!("{lines}// one more\n")), "crates/weir-x/src/a.rs:501: [file-length] 501");
-
+fn lines_have_a_length() {
     let line = "x".repeat(rules::LINE_CHARS - 3);
     none(of_rust(&format!("// {line}\n")));
     one(of_rust(&format!("\n// {line}x\n")), "crates/weir-x/src/a.rs:3: [line-length] 101");
@@ -157,7 +153,7 @@ fn roots_of_crates_forbid_unsafe() {
     let faults = said("crates/weir-policy/src/lib.rs", "//! `#![forbid(unsafe_code)]`\n");
     assert_eq!(faults.len(), 2, "{faults:?}");
     one(
-        said("crates/weir-cli/src/main.rs", "//! A.\n#![deny(unsafe_code)]\n"),
+        said("crates/weir-cli/src/main.rs", "//! A.\n#![warn(unsafe_code)]\n"),
         "crates/weir-cli/src/main.rs:1: [header] \
          the root of weir-cli must say `#![forbid(unsafe_code)]`",
     );
@@ -168,10 +164,12 @@ fn roots_of_crates_forbid_unsafe() {
 #[test]
 fn unsafe_stands_in_its_places_only() {
     let text = "//! A.\nfn a() {\n    unsafe { b() }\n}\n";
-    for path in ["weir-new-sys/src/a.rs", "weir/src/memory/a.rs", "weir/tests/a.rs"] {
+    for path in
+        ["weir-new-sys/src/a.rs", "weir/src/memory/a.rs", "weir-x/src/sys.rs", "weir/tests/a.rs"]
+    {
         none(said(&format!("crates/{path}"), text));
     }
-    for path in ["weir/src/pipe.rs", "weir-cli/src/memory/a.rs", "weir-ring/src/heap.rs"] {
+    for path in ["weir/src/pipe.rs", "weir-cli/src/a/sys/b.rs", "weir-ring/src/heap.rs"] {
         let path = format!("crates/{path}");
         one(said(&path, text), &format!("{path}:3: [unsafe-place]"));
     }

@@ -12,8 +12,8 @@ use std::ffi::CStr;
 use std::hint::spin_loop;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weir_measure::bench::case::CaseError;
-use weir_measure_sys::fork::{self, Child};
+use weir_bench::engine::case::CaseError;
+use weir_measure::sys::fork::{self, Child};
 
 const STREAM: i32 = 1001;
 /// Returns the bytes of a term, of which there are three, and the channel. One way, 64 MiB, Aeron's

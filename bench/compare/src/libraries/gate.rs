@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use weir_bench::tools::peer::{Control, PeerProcess};
-use weir_measure::bench::case::CaseError;
+use weir_bench::engine::case::CaseError;
 
 /// A gate, made before the fork. The far side borrows it; the near side keeps its own half.
 pub struct Gate {

@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::time::Instant;
 use weir_bench::tools::peer::PeerProcess;
 use weir_bench::tools::{elapsed_ns, work};
-use weir_measure::bench::case::{Batch, CaseError, MadeWork, Site};
+use weir_bench::engine::case::{Batch, CaseError, MadeWork, Site};
 
 /// Number of records that the subscriber's queue holds.
 const QUEUE_RECORDS: usize = 256;

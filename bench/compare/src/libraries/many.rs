@@ -11,7 +11,7 @@ use weir_bench::tools::crew::{Crew, in_turn};
 use weir_bench::tools::pattern::Pattern;
 use weir_bench::tools::peer::PeerProcess;
 use weir_bench::tools::{elapsed_ns, size, work};
-use weir_measure::bench::case::{
+use weir_bench::engine::case::{
     Batch, BatchSize, Case, CaseError, Group, MadeWork, Measure, Site,
 };
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use weir_measure::bench::case::CaseError;
+use weir_bench::engine::case::CaseError;
 
 /// The directory of named shared memory.
 const SHARED: &str = "/dev/shm";

@@ -4,7 +4,7 @@ use super::place::UniqueName;
 use super::{LibraryLine, RecordFlow, RecordReceiver, RecordSender, See, trouble};
 use std::cell::RefCell;
 use weir::{Handle, Options, RecordReader, RecordWriter};
-use weir_measure::bench::case::CaseError;
+use weir_bench::engine::case::CaseError;
 
 struct RecordPipe {
     writer: RefCell<Option<Handle>>,

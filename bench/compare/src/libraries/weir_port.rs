@@ -5,7 +5,7 @@ use super::{LibraryLine, RecordFlow, RecordReceiver, RecordSender, See, trouble}
 use std::path::PathBuf;
 use std::time::Duration;
 use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Received, Timeout};
-use weir_measure::bench::case::CaseError;
+use weir_bench::engine::case::CaseError;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -2,7 +2,7 @@
 
 use super::place::UniqueName;
 use super::{LibraryLine, RecordFlow, RecordReceiver, RecordSender, See};
-use weir_measure::bench::case::CaseError;
+use weir_bench::engine::case::CaseError;
 use zmq::{Context, Socket, SocketType};
 
 struct Zero {

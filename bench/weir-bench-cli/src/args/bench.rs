@@ -1,14 +1,16 @@
 //! Options of `weir bench`.
 
-use super::JsonOption;
-use crate::units::parse::whole;
-use clap::Args;
+use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_measure::bench::params::{Load, Placement};
+use weir_bench::engine::params::{Load, Placement};
+use weir_command::json_option::JsonOption;
+use weir_command::units::parse::whole;
 
-#[derive(Debug, Args)]
+/// Measure how fast bytes and messages pass between processes on this host, repeatably
+#[derive(Debug, Parser)]
+#[command(name = "weir-bench", bin_name = "weir bench", version, max_term_width = 100)]
 #[command(after_help = EXAMPLES, after_long_help = manual())]
 #[command(mut_arg("json", |arg| arg.help(JSON)))]
 pub struct BenchOptions {
@@ -36,7 +38,7 @@ pub struct BenchOptions {
     pub load: Load,
 
     /// Time for the whole run, such as 20s or 5m [default: 48s, or what the suites need]
-    #[arg(short, long, value_name = "TIME", value_parser = crate::units::parse::budget)]
+    #[arg(short, long, value_name = "TIME", value_parser = weir_command::units::parse::budget)]
     pub budget: Option<Duration>,
 
     #[command(flatten)]

@@ -1,12 +1,14 @@
 //! Options of `weir history` and `weir compare`.
 
-use super::JsonOption;
-use crate::units::parse::percent;
 use clap::builder::TypedValueParser;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use weir_command::json_option::JsonOption;
+use weir_command::units::parse::percent;
 
-#[derive(Debug, Args)]
+/// List, show, export or remove saved runs of weir bench
+#[derive(Debug, Parser)]
+#[command(name = "weir-history", bin_name = "weir history", version, max_term_width = 100)]
 #[command(after_help = HISTORY_EXAMPLES, disable_help_subcommand = true,
           args_conflicts_with_subcommands = true)]
 pub struct HistoryCommand {
@@ -17,22 +19,6 @@ pub struct HistoryCommand {
     /// The option of list, where no verb is given
     #[command(flatten)]
     pub list: HistoryListOptions,
-
-    /// How show was spelt
-    #[arg(long, value_name = "NAME", hide = true, group = "old")]
-    pub show: Option<String>,
-
-    /// How remove was spelt
-    #[arg(long, value_name = "NAME", hide = true, group = "old")]
-    pub remove: Option<String>,
-
-    /// How export was spelt
-    #[arg(long, value_name = "NAME", hide = true, group = "old")]
-    pub export: Option<String>,
-
-    /// The format of --export
-    #[arg(long, value_name = "FORMAT", default_value = "weir", requires = "export", hide = true)]
-    pub format: Export,
 }
 
 #[derive(Debug, Subcommand)]
@@ -113,7 +99,9 @@ pub enum Export {
     Go,
 }
 
-#[derive(Debug, Args)]
+/// Compare two saved runs of weir bench, or one with a new run
+#[derive(Debug, Parser)]
+#[command(name = "weir-compare", bin_name = "weir compare", version, max_term_width = 100)]
 #[command(after_help = EXAMPLES, after_long_help = COMPARE_MANUAL)]
 #[command(mut_arg("json", |arg| arg.help(COMPARE_JSON)))]
 pub struct CompareOptions {

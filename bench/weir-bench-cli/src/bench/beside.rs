@@ -8,10 +8,10 @@ mod joy;
 mod kashtan;
 mod net;
 
-use crate::output::trimmed;
 use comfy_table::Table;
-use weir_measure::bench::params::Placement;
-use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
+use weir_bench::engine::params::Placement;
+use weir_bench::engine::record::{CaseRecord, ComparisonRecord};
+use weir_command::output::trimmed;
 use weir_model::published::{PublishedRow, lines};
 
 /// The text below the table of a suite, if there is any. `comparisons` are those of all suites.
@@ -126,8 +126,8 @@ fn filled(table: &Table) -> Option<String> {
 mod tests {
     use super::*;
     use crate::bench::page::tests::case;
-    use weir_measure::bench::case::{Measure, Suite};
-    use weir_measure::bench::params::{Params, Unit};
+    use weir_bench::engine::case::{Measure, Suite};
+    use weir_bench::engine::params::{Params, Unit};
 
     /// All figures of a suite, as if each case gave the same.
     fn figures(suite: &Suite) -> Vec<CaseRecord> {

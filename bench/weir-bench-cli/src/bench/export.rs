@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 use std::fmt::Write;
-use weir_measure::bench::params::Unit;
-use weir_measure::bench::record::{CaseRecord, Report};
+use weir_bench::engine::params::Unit;
+use weir_bench::engine::record::{CaseRecord, Report};
 
 /// The name "suite/case/placement", with "/far" for the far stratum.
 fn name(case: &CaseRecord) -> String {
@@ -29,7 +29,7 @@ pub fn hyperfine(report: &Report) -> String {
                 "command": name(case),
                 "mean": mean,
                 "stddev": (squares / (count - 1.0).max(1.0)).sqrt(),
-                "median": weir_measure::bench::estimate::median(&times),
+                "median": weir_bench::engine::estimate::median(&times),
                 "min": times.iter().copied().fold(f64::INFINITY, f64::min),
                 "max": times.iter().copied().fold(f64::NEG_INFINITY, f64::max),
                 "times": times,

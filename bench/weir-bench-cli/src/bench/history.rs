@@ -4,13 +4,13 @@
 //! one transaction with full synchronisation: after a kill at any moment, the database holds the run
 //! completely or not at all.
 
-use crate::fault::Fault;
 use rusqlite::{
     Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weir_measure::bench::record::Report;
+use weir_bench::engine::record::Report;
+use weir_command::fault::Fault;
 
 /// Version of the table.
 const VERSION: i64 = 1;

@@ -1,18 +1,18 @@
 //! `weir bench --list`: lists the suites and their cases, and the time that they take.
 
-use crate::args::JsonOption;
-use crate::fault::Fault;
-use crate::output::{Outlet, aligned, trimmed};
-use crate::units::words::things;
 use serde::Serialize;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
-use weir_measure::bench::case::{Measure, Suite};
-use weir_measure::bench::params::{Params, Placement, Unit};
-use weir_measure::bench::pick::{Pick, Picks};
-use weir_measure::bench::place::Topology;
-use weir_measure::bench::plan::Plan;
+use weir_bench::engine::case::{Measure, Suite};
+use weir_bench::engine::params::{Params, Placement, Unit};
+use weir_bench::engine::pick::{Pick, Picks};
+use weir_bench::engine::place::Topology;
+use weir_bench::engine::plan::Plan;
+use weir_command::fault::Fault;
+use weir_command::json_option::JsonOption;
+use weir_command::output::{Outlet, aligned, trimmed};
+use weir_command::units::words::things;
 
 const SCHEMA: &str = "weir.bench.list/1";
 

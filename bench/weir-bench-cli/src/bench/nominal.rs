@@ -11,8 +11,8 @@ use super::history;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_measure::bench::params::Load;
-use weir_measure::bench::record::{Host, Report};
+use weir_bench::engine::params::Load;
+use weir_bench::engine::record::{Host, Report};
 
 const REFERENCE: &str = "reference.json";
 const CELLS: &str = "cells.json";
@@ -36,7 +36,7 @@ fn read(name: &str) -> Figures {
 
 fn write(name: &str, known: &Figures) {
     if let (Some(path), Ok(text)) = (file(name), serde_json::to_vec_pretty(known)) {
-        let _ = crate::places::keep(&path, &text);
+        let _ = weir_command::places::keep(&path, &text);
     }
 }
 

@@ -1,15 +1,15 @@
 //! The progress of a run: a bar on a terminal, nothing elsewhere; and whether to stop.
 
 use super::list;
-use crate::fault::{Fault, INTERRUPTED, tell};
-use crate::output::progress_bar;
-use crate::signals::{Again, stop_flag};
 use indicatif::ProgressBar;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_measure::bench::drive::RunObserver;
-use weir_measure::bench::plan::Plan;
+use weir_bench::engine::drive::RunObserver;
+use weir_bench::engine::plan::Plan;
+use weir_command::fault::{Fault, INTERRUPTED, tell};
+use weir_command::output::progress_bar;
+use weir_command::signals::{Again, stop_flag};
 
 /// Shows progress on standard error.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! The readable table of a report.
 
-use crate::output::{aligned, trimmed};
-use crate::units::figure;
-use crate::units::words::things;
+use crate::figure::figure;
 use comfy_table::Table;
 use std::fmt::Write;
-use weir_measure::bench::params::Load;
-use weir_measure::bench::record::{CaseRecord, Host, Report};
+use weir_bench::engine::params::Load;
+use weir_bench::engine::record::{CaseRecord, Host, Report};
+use weir_command::output::{aligned, trimmed};
+use weir_command::units::words::things;
 
 /// The whole report as text.
 pub fn text(report: &Report) -> String {
@@ -208,7 +208,7 @@ fn tail(report: &Report) -> String {
 mod tests {
     use super::head;
     use crate::bench::page::tests::report;
-    use weir_measure::bench::record::{Reference, Report};
+    use weir_bench::engine::record::{Reference, Report};
 
     /// Where nothing was measured, a step of the loop had taken 0.000 ns.
     #[test]

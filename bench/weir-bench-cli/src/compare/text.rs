@@ -1,11 +1,11 @@
 //! A comparison as text for people.
 
 use super::{ComparedCase, HostDifference, RunComparison};
-use crate::output::{aligned, trimmed};
-use crate::units::figure;
-use crate::units::words::things;
+use crate::figure::figure;
 use comfy_table::Table;
 use std::fmt::Write;
+use weir_command::output::{aligned, trimmed};
+use weir_command::units::words::things;
 use weir_measure::pairs::Verdict;
 
 /// Formats the report; with `verbose`, also equivalent cases and cases that only one run has.

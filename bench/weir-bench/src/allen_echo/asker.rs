@@ -5,13 +5,13 @@
 //! request without a reply within two seconds, and a reply that comes twice, are errors.
 
 use super::{LOST_AFTER, PAYLOAD_BYTES, Took};
+use crate::engine::case::CaseError;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
-use weir_measure::bench::case::CaseError;
 
 /// The header of an ICMP echo: type, code, checksum, identifier, sequence number.
 const HEADER_BYTES: usize = 8;
@@ -148,7 +148,7 @@ mod tests {
     use super::super::bare::{check, turn_around};
     use super::super::network::{MTU, PREFIX_BITS, Subnet};
     use super::*;
-    use weir_net_sys::tun::{Tun, configure};
+    use weir_net::sys::tun::{Tun, configure};
 
     /// Returns an asker and the device where its requests come out; `None` without the privilege
     /// for it. Only this thread moves into a namespace.

@@ -2,10 +2,10 @@
 //! the reply in place, and writes it back. No host at user level can do less.
 
 use super::ledger::Ledger;
+use crate::engine::case::CaseError;
 use std::convert::Infallible;
-use weir_measure::bench::case::CaseError;
 use weir_net::log::Direction;
-use weir_net_sys::tun::Tun;
+use weir_net::sys::tun::Tun;
 
 const IP_HEADER_BYTES: usize = 20;
 const ICMP_HEADER_BYTES: usize = 8;

@@ -44,7 +44,7 @@ mod tests {
     fn they_are_of_cases_that_are_compared() {
         let suite = crate::allen_echo::suite();
         for goal in goals() {
-            let compared = |group: &&weir_measure::bench::case::Group| {
+            let compared = |group: &&crate::engine::case::Group| {
                 group.baseline.as_ref() == Some(&goal.a)
                     && group.cases.iter().any(|case| case.name == goal.b)
             };

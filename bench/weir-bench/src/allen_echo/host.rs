@@ -5,11 +5,11 @@ use super::ledger::{Ledger, Logging};
 use super::network::{MTU, PREFIX_BITS, Subnet};
 use super::veth;
 use super::weir::Weir;
+use crate::engine::case::{CaseError, Site};
 use crate::tools::peer::PeerProcess;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::Ipv4Addr;
-use weir_measure::bench::case::{CaseError, Site};
-use weir_net_sys::tun;
+use weir_net::sys::tun;
 use weir_sys::Pid;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::{COLUMNS, PAYLOAD_BYTES};
 use crate::tools::background::{Background, endless};
 use crate::tools::prelude::*;
 use std::time::Instant;
-use weir_measure_sys::fork::Child;
+use weir_measure::sys::fork::Child;
 
 /// Requests under way at once in the cases that measure the rate.
 const WINDOW: u64 = 64;

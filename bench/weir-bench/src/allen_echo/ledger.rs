@@ -1,6 +1,7 @@
 //! The transaction log of the reference: an event for each packet that comes or goes. It is text,
 //! written as programs of Allen's time did and as today's do, or a ring of weir's.
 
+use crate::engine::case::{CaseError, Site};
 use crate::tools::place::PortDirectory;
 use crate::tools::{demand_disk, unnamed_file};
 use rustix::fs::OFlags;
@@ -9,7 +10,6 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::Ipv4Addr;
 use std::path::Path;
-use weir_measure::bench::case::{CaseError, Site};
 use weir_net::log::{Direction, Log};
 
 const BUFFER_BYTES: usize = 64 << 10;

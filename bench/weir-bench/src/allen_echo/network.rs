@@ -1,10 +1,10 @@
 //! A network namespace for all cases of a cell. It leaves the host's network alone and vanishes
 //! with the processes, however they end. Each case has its own subnet in it.
 
+use crate::engine::case::CaseError;
 use std::cell::Cell;
 use std::net::Ipv4Addr;
-use weir_measure::bench::case::CaseError;
-use weir_net_sys::tun;
+use weir_net::sys::tun;
 use weir_sys::namespace;
 
 /// Largest packet of the devices, as on Ethernet.

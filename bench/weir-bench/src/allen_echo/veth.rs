@@ -2,11 +2,11 @@
 
 use super::echo;
 use super::network::{MTU, PREFIX_BITS, Subnet, alone};
+use crate::engine::case::{CaseError, Site};
 use crate::tools::peer::{Control, PeerProcess};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
-use weir_measure::bench::case::{CaseError, Site};
-use weir_net_sys::tun;
+use weir_net::sys::tun;
 
 const PORT: u16 = 7;
 

@@ -2,10 +2,10 @@
 
 use super::host::{EchoHost, HostKind};
 use super::weir::Weir;
+use crate::engine::case::{CaseError, Site};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::time::Instant;
-use weir_measure::bench::case::{CaseError, Site};
 use weir_net::log::{Kinds, Log};
 use weir_profile::{LEASE, Observed};
 

@@ -2,6 +2,7 @@
 
 use super::asker::Asker;
 use super::network::{MTU, PREFIX_BITS, Subnet};
+use crate::engine::case::{CaseError, Site};
 use crate::tools::place::PortDirectory;
 use crate::tools::program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -9,12 +10,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use weir_measure::bench::case::{CaseError, Site};
-use weir_measure_sys::signals;
+use weir_measure::sys::signals;
 use weir_net::log::Log;
 use weir_net::message::Want;
 use weir_net::station::Station;
-use weir_net_sys::tun::Tun;
+use weir_net::sys::tun::Tun;
 use weir_profile::Observed;
 use weir_sys::{Pid, proc};
 

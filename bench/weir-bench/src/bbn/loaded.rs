@@ -3,10 +3,12 @@
 //!
 //! The report ran t.pipe1 twice, with 1000 blocks of 128 bytes and with 100 of 4096, beside a copy of
 //! a file, and has the real and system time of each of the two. Here a pair is a writer and a reader.
-//! The copy reads the disk and writes to it (`weir_measure::bench::load`). A second group has the pairs and
+//! The copy reads the disk and writes to it (`crate::engine::load`). A second group has the pairs and
 //! the copy in one pool.
 
 use super::{LOADED_COSTS, Meter};
+use crate::engine::load;
+use crate::sys::shared::{LINE_BYTES, SharedPages};
 use crate::tools::background::Background;
 use crate::tools::channel::Mechanism;
 use crate::tools::own::PipeSettings;
@@ -15,8 +17,6 @@ use crate::tools::prelude::*;
 use crate::tools::stream::OneWay;
 use rustix::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
-use weir_measure::bench::load;
 
 const BYTES: [u64; 5] = [64, 128, 512, 4_096, 65_536];
 /// The mechanisms; the report's is the first.

@@ -7,6 +7,7 @@
 
 use super::LOADED_COSTS;
 use super::pool::{self, FRAME_BYTES, PooledPair, Through};
+use crate::engine::load::scratch_file;
 use crate::tools::own::trouble;
 use crate::tools::prelude::*;
 use std::fs::File;
@@ -15,8 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use weir::{Pool, PoolRule, Region, RegionOptions};
-use weir_measure::bench::load::scratch_file;
-use weir_measure_sys::usage::Usage;
+use weir_measure::sys::usage::Usage;
 
 const BYTES: [u64; 2] = [128, 4_096];
 /// The rules of the report.
@@ -235,14 +235,14 @@ fn fill(mut file: &File) -> Result<(), CaseError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_measure::bench::params::Placement;
+    use crate::engine::params::Placement;
 
     #[test]
     fn pairs_and_a_copy_get_on_in_one_pool() {
         let site = Site {
             placement: Placement::Free,
             cpus: Vec::new(),
-            load: weir_measure::bench::params::Load::None,
+            load: crate::engine::params::Load::None,
             directory: std::env::temp_dir(),
         };
         for (name, rule) in RULES {

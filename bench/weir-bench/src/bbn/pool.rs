@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use weir::{Event, Pool, PoolOptions, PoolRule, Port, PortOptions, PortWriter, PortWriterOptions};
-use weir_measure_sys::usage::Usage;
+use weir_measure::sys::usage::Usage;
 
 /// A buffer, and how many there are: the Sixth Edition came with 15 of 512 bytes.
 pub const FRAME_BYTES: u64 = 4_096;
@@ -213,7 +213,7 @@ pub fn rule_case(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_measure::bench::params::{Load, Placement};
+    use crate::engine::params::{Load, Placement};
 
     #[test]
     fn blocks_of_any_size_come_as_they_were_sent_under_each_rule() {

@@ -3,15 +3,15 @@
 
 use super::line::{complaints, said, side};
 use super::way::memory_bytes;
+use crate::engine::case::CaseError;
+use crate::sys::sequential::{Sequential, measure_sequential};
+use crate::sys::shared::{LINE_BYTES, PageBuffer, SharedPages};
 use crate::tools::{direct_file, elapsed_ns};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use weir_bench_sys::sequential::{Sequential, measure_sequential};
-use weir_bench_sys::shared::{LINE_BYTES, PageBuffer, SharedPages};
-use weir_measure::bench::case::CaseError;
-use weir_measure_sys::wait::Reaped;
+use weir_measure::sys::wait::Reaped;
 
 const CLUSTER_BYTES: usize = 256 << 10;
 const BYTE: u8 = 0xa5;

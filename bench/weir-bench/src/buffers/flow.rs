@@ -3,11 +3,11 @@
 //! Bytes come in chunks. Each begins with its number; the rest is a fixed sequence. A reader checks
 //! every number, and every byte of every 64th chunk, wherever its reads begin.
 
+use crate::engine::case::CaseError;
 use rustix::io::retry_on_intr;
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::Timespec;
 use std::time::Duration;
-use weir_measure::bench::case::CaseError;
 use weir_policy::random::Random;
 
 pub const CHUNK_BYTES: usize = 128 << 10;

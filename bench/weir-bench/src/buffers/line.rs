@@ -6,6 +6,8 @@
 
 use super::flow::{Bursts, CHUNK_BYTES, READ_BYTES, Sequence, Taking, sleep_until};
 use super::way::RelayCommand;
+use crate::engine::case::CaseError;
+use crate::sys::shared::{LINE_BYTES, SharedPages};
 use crate::tools::channel::set_pipe_bytes;
 use crate::tools::now_ns;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -17,10 +19,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::sync::atomic::Ordering;
-use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
-use weir_measure::bench::case::CaseError;
-use weir_measure_sys::fork::{self, Child};
-use weir_measure_sys::wait::{Reaped, reap_blocking};
+use weir_measure::sys::fork::{self, Child};
+use weir_measure::sys::wait::{Reaped, reap_blocking};
 
 /// Number of chunks sent ahead: mbuffer passes a block (128 KiB) on once it has the next one. With
 /// a large memory its blocks are larger, so the number is a part of all chunks where that is more.

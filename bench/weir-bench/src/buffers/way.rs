@@ -1,11 +1,11 @@
 //! What lies between the writer and the reader: a plain pipe, or a program.
 
 use super::flow::CHUNK_BYTES;
+use crate::engine::case::{CaseError, Site};
 use crate::tools::program::{find, weir};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use weir_measure::bench::case::{CaseError, Site};
 
 /// The memory that the buffers of a backlog may use.
 const MEMORY_BYTES: u64 = 256 << 20;

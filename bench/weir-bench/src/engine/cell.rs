@@ -6,13 +6,13 @@
 use super::calibrate::calibrate;
 use super::case::{BatchSize, CaseError, Group, Site, Suite, Work};
 use super::{line, load, reference};
-use crate::pairs::PairOrder;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::time::{Duration, Instant};
-use weir_measure_sys::fork::Child;
-use weir_measure_sys::usage::Usage;
+use weir_measure::pairs::PairOrder;
+use weir_measure::sys::fork::Child;
+use weir_measure::sys::usage::Usage;
 
 /// Batches of a case in a cell, if the time allows.
 const ROUNDS: u64 = 6;

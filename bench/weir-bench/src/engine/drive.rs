@@ -5,13 +5,13 @@ use super::case::{CaseError, Site, Suite};
 use super::cell::{CellBatch, CellLine, CellRequest};
 use super::pace::Pace;
 use super::plan::{Block, Plan};
-use crate::pairs::PairOrder;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpgid};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use weir_measure::pairs::PairOrder;
 use weir_policy::random::Random;
 
 /// Added to the time limit after which a cell is killed.

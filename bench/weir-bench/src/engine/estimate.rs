@@ -3,16 +3,16 @@
 //! Batches of one process resemble each other more than those of another (layout, allocation, which
 //! cache lines conflict), and the host drifts. So each process gives one value (see [`Typical`]),
 //! and the processes are spread over the whole run. The estimate is that of Hodges and Lehmann (the
-//! median of the means of all pairs of values), as in [`crate::pairs`].
+//! median of the means of all pairs of values), as in [`weir_measure::pairs`].
 //!
 //! The interval is meant for repetition: those of two runs on one host overlap. The signed-rank
 //! interval of the processes expresses the certainty within this run; it is widened by the drift of
 //! hosts from one run to the next, which no single run can show. See [`drift`].
 
 use super::params::{Placement, Unit};
-use crate::pairs::signed_rank;
+use weir_measure::pairs::signed_rank;
 
-pub use crate::pairs::quantile;
+pub use weir_measure::pairs::quantile;
 
 /// Values of fewer processes than this have no signed-rank interval.
 const SIGNED_RANK_MIN: usize = 6;

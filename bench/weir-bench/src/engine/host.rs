@@ -2,10 +2,10 @@
 
 use super::place::{self, Topology};
 use super::record::{Host, HostState, Rates};
-use crate::proc::{field, number, parse_io};
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
+use weir_measure::proc::{field, number, parse_io};
 use weir_policy::sort;
 
 /// Returns the host's fingerprint, as far as it can be read without privilege; other fields are

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
-use weir_measure_sys::fork::{self, Child};
+use weir_measure::sys::fork::{self, Child};
 use weir_policy::random::Random;
 
 const COPIED_BYTES: u64 = 64 << 20;
@@ -73,7 +73,7 @@ pub fn scratch_file(site: &Site) -> Result<File, CaseError> {
 }
 
 fn keep_awake(cpu: usize) -> u8 {
-    if super::place::pin(cpu).is_err() || weir_measure_sys::sched::run_only_when_idle().is_err() {
+    if super::place::pin(cpu).is_err() || weir_measure::sys::sched::run_only_when_idle().is_err() {
         return 1;
     }
     loop {

@@ -114,7 +114,7 @@ impl Picks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::tests::{case, suite};
+    use crate::engine::tests::{case, suite};
 
     fn picked(suites: &[&str], filter: Option<&str>) -> Vec<usize> {
         let suites = suites.iter().map(|text| Pick::parse(text).expect("a pick")).collect();

@@ -1,9 +1,9 @@
 //! Placements: which CPUs are siblings, share a cache, or neither.
 
 use super::params::Placement;
-use crate::machine::{allowed_cpus, cpu_list};
 use rustix::thread::CpuSet;
 use std::collections::BTreeSet;
+use weir_measure::machine::{allowed_cpus, cpu_list};
 use weir_policy::sort;
 
 /// The topology of the CPUs this process may use.

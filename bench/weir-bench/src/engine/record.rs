@@ -6,9 +6,9 @@
 //! number after the slash above this one.
 
 use super::params::{Load, Params, Placement, Unit};
-use crate::host_cpu::HostUse;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use weir_measure::host_cpu::HostUse;
 
 /// The schema written.
 pub const SCHEMA: &str = "weir.bench/2";

@@ -1,7 +1,8 @@
 //! A sentence for each surprising figure.
 
-use super::params::{Placement, Unit, size};
+use super::params::{Placement, Unit};
 use super::record::{CaseRecord, Report};
+use weir_measure::machine::size;
 use weir_policy::sort;
 
 /// Intervals are remarked from this width on, as a fraction of the estimate.

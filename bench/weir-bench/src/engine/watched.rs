@@ -8,9 +8,9 @@ use super::place::Topology;
 use super::plan::Plan;
 use super::record::{Host, HostState, Rates, Report};
 use super::state::HostWatch;
-use crate::host_cpu::HostUse;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_measure::host_cpu::HostUse;
 
 /// A run that has begun with a look at the host.
 #[derive(Debug)]

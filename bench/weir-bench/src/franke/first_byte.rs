@@ -2,6 +2,8 @@
 //! piece; a writer writes more than a piece at once. How long does it take until the reader has the
 //! first bytes, and until it is done, if the writer wakes it after each segment and if not?
 
+use crate::engine::reference;
+use crate::sys::shared::{LINE_BYTES, SharedPages};
 use crate::tools::channel::{BenchChannel, Mechanism};
 use crate::tools::own::{ChannelSide, PipeSettings};
 use crate::tools::pattern::Pattern;
@@ -10,8 +12,6 @@ use crate::tools::prelude::*;
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
-use weir_measure::bench::reference;
 
 /// Bytes of one write: as much as every pipe here holds.
 const WRITE_BYTES: usize = 1 << 20;

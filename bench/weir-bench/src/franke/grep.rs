@@ -2,6 +2,7 @@
 //! the real programs, with a pipe of a stated size between them.
 
 use super::PIPE_BYTES;
+use crate::engine::load::scratch_file;
 use crate::tools::channel::set_pipe_bytes;
 use crate::tools::prelude::*;
 use std::fs::File;
@@ -9,7 +10,6 @@ use std::io::{Seek, SeekFrom, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
-use weir_measure::bench::load::scratch_file;
 use weir_policy::random::Random;
 
 const FILE_BYTES: usize = 50_000_000;

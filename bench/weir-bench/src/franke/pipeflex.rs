@@ -5,6 +5,7 @@
 //! The program of the report is lost; this follows its description in the text.
 
 use super::REPORTED_CHUNK_BYTES as CHUNK_BYTES;
+use crate::engine::reference;
 use crate::tools::channel::{BenchChannel, Mechanism};
 use crate::tools::crew::Crew;
 use crate::tools::own::ChannelSide;
@@ -13,7 +14,6 @@ use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use std::hint::black_box;
 use std::time::Instant;
-use weir_measure::bench::reference;
 use weir_policy::random::Random;
 
 /// Pipes of the kernel: those of the report, and Linux's default.

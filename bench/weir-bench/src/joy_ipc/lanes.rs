@@ -6,12 +6,12 @@
 //! writer run ahead as an mpx does, but each time. It omits the checks of what a hostile side may have
 //! written, the table of channels, their turns, the accounts, and every way to sleep.
 
+use crate::sys::shared::{LINE_BYTES, SharedPages};
 use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 
 const LANES: usize = 8;
 /// How long the reader waits after each look at all lanes that has found something: a microsecond for

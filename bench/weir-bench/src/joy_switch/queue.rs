@@ -5,13 +5,13 @@
 //! among the channels of an mpx, stand beside a search of a table, and beside the kernel's own
 //! choice: processes on one CPU that all give way to each other without end.
 
+use crate::sys::shared::{LINE_BYTES, SharedPages};
 use crate::tools::background::{Background, endless};
 use crate::tools::prelude::*;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_policy::ready::{PRIORITIES, ReadyQueue};
 
 /// How many are runnable.

@@ -11,12 +11,12 @@ mod events;
 mod instance;
 
 use super::echo;
+use crate::engine::estimate::median;
+use crate::engine::host::counter_hz;
 use crate::tools::channel::Mechanism;
 use crate::tools::prelude::*;
 use events::{PHASES, phases};
 use instance::TraceInstance;
-use weir_measure::bench::estimate::median;
-use weir_measure::bench::host::counter_hz;
 
 /// Round trips of a batch; their events fit the buffer.
 const TRIPS: u64 = 200;

@@ -5,6 +5,8 @@
 //! the end of a pipe whose other end this process and its children hold. Then it removes the cgroup
 //! and the swap file and restores the read-ahead.
 
+use crate::engine::case::{CaseError, Site};
+use crate::sys::swap;
 use rustix::fd::OwnedFd;
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
@@ -12,10 +14,8 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use weir_bench_sys::swap;
-use weir_measure::bench::case::{CaseError, Site};
 use weir_measure::cgroup;
-use weir_measure_sys::fork::{self, Child};
+use weir_measure::sys::fork::{self, Child};
 
 const PAGE_CLUSTER: &str = "/proc/sys/vm/page-cluster";
 /// The logarithm to base 2 of the pages read at once.

@@ -1,12 +1,12 @@
 //! A child in limited memory that does what it is asked, a batch at a time.
 
 use super::cage::Cage;
+use crate::engine::case::{CaseError, Site};
+use crate::sys::shared::{LINE_BYTES, SharedPages};
 use crate::tools::peer::PeerProcess;
 use rustix::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
-use weir_measure::bench::case::{CaseError, Site};
 
 /// The most figures that a batch gives.
 pub const FIGURES: usize = 3;

@@ -11,10 +11,10 @@ use super::caged::Caged;
 use super::pager::{BATCH, Pager, SLACK_BYTES};
 use super::walk::TouchOrder;
 use super::{PAGE_BYTES, PAGES, PagingKind, SharedPages};
+use crate::engine::load::scratch_file;
 use crate::tools::prelude::*;
 use std::rc::Rc;
 use std::time::Instant;
-use weir_measure::bench::load::scratch_file;
 use weir_policy::random::Random;
 
 /// Pages of the neighbour: 8 MiB.

@@ -4,12 +4,12 @@ use super::cage::Cage;
 use super::caged::Caged;
 use super::walk::{PATTERNS, TouchOrder, Walk};
 use super::{PAGE_BYTES, PAGES, PagingKind};
+use crate::engine::case::{CaseError, Site};
+use crate::engine::load::scratch_file;
+use crate::sys::shared::{AccessOrder, PageBuffer, SharedPages};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir::{MappedRegion, PageReplacement, Region, RegionAdvice, RegionOptions};
-use weir_bench_sys::shared::{AccessOrder, PageBuffer, SharedPages};
-use weir_measure::bench::case::{CaseError, Site};
-use weir_measure::bench::load::scratch_file;
 
 /// Length of a batch, however long each reference takes. A third of it is spent beforehand.
 pub const BATCH: Duration = Duration::from_millis(90);

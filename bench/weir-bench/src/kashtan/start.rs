@@ -6,6 +6,7 @@
 //! it is touched; or a set that was recorded before is read back first. The time of that counts.
 
 use super::{PAGE_BYTES, SharedPages};
+use crate::engine::load::scratch_file;
 use crate::tools::demand_disk;
 use crate::tools::own::trouble;
 use crate::tools::prelude::*;
@@ -17,7 +18,6 @@ use std::io::{BufWriter, Write};
 use std::rc::Rc;
 use std::time::Instant;
 use weir::{Region, RegionOptions};
-use weir_measure::bench::load::scratch_file;
 use weir_policy::random::Random;
 
 /// Bytes of the working sets.

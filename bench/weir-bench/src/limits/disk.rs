@@ -1,11 +1,11 @@
 //! Direct reads and writes of the disk, which bypass the page cache, by size.
 
+use crate::sys::shared::PageBuffer;
 use crate::tools::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::Instant;
-use weir_bench_sys::shared::PageBuffer;
 use weir_policy::random::Random;
 
 const BYTES: [u64; 4] = [4 << 10, 64 << 10, 256 << 10, 1 << 20];

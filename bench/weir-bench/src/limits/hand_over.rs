@@ -1,11 +1,11 @@
 //! Memory that one CPU writes and another then reads: the least time that it takes to move bytes
 //! between two CPUs.
 
+use crate::sys::shared::{LINE_BYTES, SharedPages};
 use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 
 const BYTES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
 /// The line of the word that says whose turn it is. The buffer begins two lines later.

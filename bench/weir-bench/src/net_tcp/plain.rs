@@ -1,6 +1,7 @@
 //! smoltcp over a TUN device as its own device for TUN does it: a buffer for each packet, a system
 //! call for each segment, and every checksum by the CPU.
 
+use crate::engine::case::CaseError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
@@ -11,8 +12,7 @@ use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
 use std::time::Duration;
-use weir_measure::bench::case::CaseError;
-use weir_net_sys::tun::Tun;
+use weir_net::sys::tun::Tun;
 
 /// Sockets that listen on each port: transfers follow one another, and the last one may linger.
 const LISTENING: usize = 8;

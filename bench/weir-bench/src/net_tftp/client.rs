@@ -1,11 +1,11 @@
 //! The clients that fetch a file: programs, as users run them.
 
+use crate::engine::case::CaseError;
 use crate::tools::program;
 use crate::tools::served::run_for;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use weir_measure::bench::case::CaseError;
 
 /// What is proposed to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

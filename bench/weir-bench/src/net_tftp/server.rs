@@ -1,11 +1,11 @@
 //! The servers of TFTP that are compared: weir's, and those of others that are installed.
 
+use crate::engine::case::{CaseError, Site};
 use crate::tools::program;
 use crate::tools::served::ServerProcess;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
-use weir_measure::bench::case::{CaseError, Site};
 
 /// The first port for a server.
 const FIRST_PORT: u16 = 20_000;

@@ -5,6 +5,7 @@
 //! port and the ring have headers of their own; a port numbers writers in the order in which it
 //! accepted them.
 
+use crate::engine::case::CaseError;
 use crate::tools::channel::{BenchChannel, Mechanism};
 use crate::tools::own::{ChannelSide, PipeSettings, Records, trouble};
 use crate::tools::place::PortDirectory;
@@ -18,7 +19,6 @@ use rustix::net::{
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 use weir::{PortWriter, Waiting};
-use weir_measure::bench::case::CaseError;
 
 /// The number of the writer and the length, for mechanisms that do not carry them.
 const HEADER_BYTES: usize = 8;

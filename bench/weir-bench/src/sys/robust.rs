@@ -113,7 +113,7 @@ mod tests {
             // SAFETY: _exit(2) has no preconditions.
             unsafe { libc::_exit(0) };
         }
-        weir_measure_sys::wait::reap_blocking(pid).expect("reaped");
+        weir_measure::sys::wait::reap_blocking(pid).expect("reaped");
         assert!(mutex.lock().expect("taken").after_a_death(), "the child died with it");
         assert!(!mutex.lock().expect("taken").after_a_death(), "it is sound again");
     }

@@ -1,7 +1,7 @@
 //! The rate of a disk when a spill file is written from end to end and then read: the bound for
 //! whatever keeps a backlog there.
 
-use crate::shared::PageBuffer;
+use crate::sys::shared::PageBuffer;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io;

@@ -35,10 +35,10 @@ pub enum AccessOrder {
 /// One thread has it: see [the module](self).
 ///
 /// ```compile_fail,E0277
-/// fn other_threads(shared: weir_bench_sys::shared::SharedPages) -> impl Send { shared }
+/// fn other_threads(shared: crate::sys::shared::SharedPages) -> impl Send { shared }
 /// ```
 /// ```compile_fail,E0277
-/// fn two_threads(shared: &weir_bench_sys::shared::SharedPages) -> impl Send { shared }
+/// fn two_threads(shared: &crate::sys::shared::SharedPages) -> impl Send { shared }
 /// ```
 #[derive(Debug)]
 pub struct SharedPages {

@@ -1,9 +1,9 @@
 //! Processes beside a case. They are stopped except while one of its batches runs, so that they do
 //! not load the other cases of the group.
 
-use weir_measure::bench::case::CaseError;
-use weir_measure_sys::fork::{self, Child};
-use weir_measure_sys::signals;
+use crate::engine::case::CaseError;
+use weir_measure::sys::fork::{self, Child};
+use weir_measure::sys::signals;
 
 const STOP: i32 = 19; // SIGSTOP
 const CONTINUE: i32 = 18; // SIGCONT

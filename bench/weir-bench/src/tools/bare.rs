@@ -9,12 +9,12 @@
 //! a hostile side may have written.
 
 use super::futex::{sleep, wake};
+use crate::engine::case::CaseError;
+use crate::sys::shared::{LINE_BYTES, SharedPages};
 use rustix::time::Timespec;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
-use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
-use weir_measure::bench::case::CaseError;
 use weir_sys::rests::{wait_for_loads, wait_for_stores};
 
 /// Numbers of the lines. One side writes each of them, except those of the sleep words.

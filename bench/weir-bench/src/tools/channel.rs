@@ -4,12 +4,12 @@ use super::mpxes::LazyMpx;
 use super::own::{self, ChannelSide, PipeSettings};
 use super::pattern::Pattern;
 use super::ports::LazyPort;
+use crate::engine::case::CaseError;
+use crate::sys::mq::Queue;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use weir::Waiting;
-use weir_bench_sys::mq::Queue;
-use weir_measure::bench::case::CaseError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {

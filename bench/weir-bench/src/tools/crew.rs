@@ -3,13 +3,13 @@
 
 use super::futex::{sleep, wake};
 use super::peer::PeerProcess;
+use crate::engine::case::{CaseError, Site};
+use crate::sys::shared::{LINE_BYTES, SharedPages};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
-use weir_measure::bench::case::{CaseError, Site};
-use weir_measure_sys::fork::{self, Child};
+use weir_measure::sys::fork::{self, Child};
 
 /// A number of writer processes.
 #[derive(Debug)]

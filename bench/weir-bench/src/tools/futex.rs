@@ -1,9 +1,9 @@
 //! Futexes in shared memory.
 
+use crate::engine::case::CaseError;
 use rustix::io::Errno;
 use rustix::thread::futex::{Flags, Timespec, wait};
 use std::sync::atomic::AtomicU32;
-use weir_measure::bench::case::CaseError;
 
 /// Sleeps while the word has the value `while_it_is`, for `at_most` this long. May return early:
 /// the caller checks what it waits for.

@@ -31,19 +31,19 @@ pub(crate) mod ring;
 pub(crate) mod served;
 pub(crate) mod stream;
 
+use crate::engine::case::{
+    Batch, BatchSize, Case, CaseError, Derived, Group, MadeWork, Measure, Normalise, Sides, Site,
+    Work,
+};
+use crate::engine::latency::open_loop;
+use crate::engine::params::{Params, Placement, Unit};
 use peer::PeerProcess;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
-use weir_measure::bench::case::{
-    Batch, BatchSize, Case, CaseError, Derived, Group, MadeWork, Measure, Normalise, Sides, Site,
-    Work,
-};
-use weir_measure::bench::latency::open_loop;
-pub use weir_measure::bench::params::size;
-use weir_measure::bench::params::{Params, Placement, Unit};
+pub use weir_measure::machine::size;
 pub use weir_sys::cpu::monotonic_ns as now_ns;
 
 /// Long compared with the resolution of the clock, short compared with a disturbance.

@@ -1,11 +1,11 @@
 //! weir's pipes: made before the fork, each end opened by the side that uses it.
 
+use crate::engine::case::CaseError;
 use std::cell::RefCell;
 use weir::{
     Handle, Options, Reader, ReaderOptions, RecordReader, RecordWriter, Waiting, Writer,
     WriterOptions,
 };
-use weir_measure::bench::case::CaseError;
 
 /// The settings of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

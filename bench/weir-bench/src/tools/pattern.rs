@@ -5,7 +5,7 @@
 //! bytes of every 64th chunk. A checksum of each chunk would be measured along with the transfer,
 //! since it runs at about the speed of memcpy.
 
-use weir_measure::bench::case::CaseError;
+use crate::engine::case::CaseError;
 use weir_policy::random::Random;
 
 /// One chunk in this many is summed in full.

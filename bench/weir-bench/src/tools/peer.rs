@@ -3,14 +3,14 @@
 
 use super::futex::{sleep, wake};
 use super::timed;
+use crate::engine::case::{CaseError, Site};
+use crate::sys::shared::{LINE_BYTES, SharedPages};
 use rustix::io::retry_on_intr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
-use weir_measure::bench::case::{CaseError, Site};
-use weir_measure_sys::fork::{self, Child};
-use weir_measure_sys::usage::Usage;
+use weir_measure::sys::fork::{self, Child};
+use weir_measure::sys::usage::Usage;
 
 const GOAL: usize = 0;
 /// Counts the goals that were set for a side that rests.

@@ -4,13 +4,13 @@
 //! numbers do not tell: two containers may share the directory of temporary files, and each has its own numbers.
 
 use super::own::ChannelSide;
+use crate::engine::case::CaseError;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
-use weir_measure::bench::case::CaseError;
 
 const PREFIX: &str = ".weir-bench-";
 

@@ -3,10 +3,10 @@
 
 use super::own::trouble;
 use super::place::{Meeting, PortDirectory};
+use crate::engine::case::CaseError;
 use std::cell::RefCell;
 use std::time::Duration;
 use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Received, Timeout, Waiting};
-use weir_measure::bench::case::CaseError;
 
 /// How long a writer waits for the reader to appear.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,25 +1,19 @@
 //! The paths of programs that cases start.
 
+use crate::engine::case::CaseError;
 use std::path::{Path, PathBuf};
-use weir_measure::bench::case::CaseError;
 use weir_measure::programs::find_program;
 
-/// Returns this program if it is weir; otherwise the one that `WEIR_BIN` names, or the one that is
+/// Returns the `weir` that `WEIR_BIN` names, or the one beside this program, or the one that is
 /// installed.
 pub fn weir() -> Result<PathBuf, CaseError> {
-    let own = std::env::current_exe().ok();
-    let name = own.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
-    // An executable that was replaced while it runs is called "weir (deleted)"; the link still
-    // leads to it.
-    if name.is_some_and(|name| name == "weir" || name.starts_with("weir ")) {
-        return Ok("/proc/self/exe".into());
-    }
-    match std::env::var_os("WEIR_BIN") {
-        Some(path) => find_program(Path::new(&path)).ok_or_else(|| {
+    if let Some(path) = std::env::var_os("WEIR_BIN") {
+        return find_program(Path::new(&path)).ok_or_else(|| {
             CaseError::left_out(format!("WEIR_BIN: {} is not a program", path.display()))
-        }),
-        None => find("weir"),
+        });
     }
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name("weir"));
+    beside.filter(|path| path.is_file()).map_or_else(|| find("weir"), Ok)
 }
 
 /// Finds a program in `PATH`.

@@ -8,13 +8,13 @@
 //! that the process is gone.
 
 use super::futex::{sleep, wake};
+use crate::engine::case::CaseError;
+use crate::sys::robust::RobustMutex;
+use crate::sys::shared::{LINE_BYTES, SharedPages};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use weir_bench_sys::robust::RobustMutex;
-use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
-use weir_measure::bench::case::CaseError;
 
 /// Numbers of the lines of words, each of which one side writes or nobody writes often; then the
 /// records.

@@ -1,13 +1,13 @@
 //! Programs beside a case that serve a network: each is started where the other side belongs, and
 //! killed with the case.
 
+use crate::engine::case::{CaseError, Site};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use weir_measure::bench::case::{CaseError, Site};
-use weir_measure_sys::fork::{self, Child};
+use weir_measure::sys::fork::{self, Child};
 
 /// How long a server may take to serve.
 const START: Duration = Duration::from_secs(10);

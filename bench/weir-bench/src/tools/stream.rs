@@ -5,8 +5,8 @@ use super::own::ChannelSide;
 use super::pattern::Pattern;
 use super::peer::PeerProcess;
 use super::{elapsed_ns, work};
+use crate::engine::case::{Batch, CaseError, MadeWork, Site};
 use std::time::Instant;
-use weir_measure::bench::case::{Batch, CaseError, MadeWork, Site};
 
 /// A channel, the peer that reads from it, and the next chunk to send.
 pub struct OneWay {

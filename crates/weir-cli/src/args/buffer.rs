@@ -1,10 +1,10 @@
 //! Options of `weir buffer`.
 
-use super::JsonOption;
-use crate::units::parse::{percent, rate};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_command::json_option::JsonOption;
+use weir_command::units::parse::{percent, rate};
 
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |arg| arg.help(JSON)))]
@@ -28,7 +28,7 @@ pub struct BufferOptions {
 
     /// Expected number of bytes, for the share done and the time left; known if input is a file
     #[arg(short, long, value_name = "SIZE", allow_hyphen_values = true,
-          value_parser = crate::units::parse::size)]
+          value_parser = weir_command::units::parse::size)]
     pub size: Option<u64>,
 
     /// Pass nothing on until this share of the memory is in use, or all input was read
@@ -52,7 +52,7 @@ pub struct BufferOptions {
     pub force: bool,
 
     /// Time between updates of the progress, such as 2s
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = crate::units::parse::period)]
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = weir_command::units::parse::period)]
     pub interval: Duration,
 
     /// Begin every line of progress with NAME, to tell several buffers apart
@@ -148,7 +148,7 @@ fn memory(text: &str) -> Result<u64, String> {
 }
 
 fn limit(text: &str) -> Result<u64, String> {
-    match crate::units::parse::size(text)? {
+    match weir_command::units::parse::size(text)? {
         bytes if bytes > MOST_BYTES => Err(String::from("too large: at most 4T")),
         bytes => Ok(bytes),
     }

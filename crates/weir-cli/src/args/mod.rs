@@ -1,59 +1,33 @@
 //! The command line.
 
-mod address;
-mod bench;
 mod buffer;
-mod json;
 mod look_inside;
-mod manual;
-mod model;
-mod net;
-mod net_files;
-mod net_profile;
 mod pipes;
 mod port;
-mod relay;
 mod run;
-mod saved;
 mod sh;
 mod top;
 mod watch;
 mod why;
 mod words;
 
-pub use bench::BenchOptions;
 pub use buffer::{BufferOptions, PoolFlags};
-use clap::{Args, Parser, Subcommand, ValueEnum};
-pub use json::JsonOption;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 pub use look_inside::LookInside;
-pub use manual::command;
-pub use model::ModelOptions;
-pub use net::{
-    NetCommand, NetIcmpdOptions, NetLogOptions, NetPingOptions, NetStatOptions, NetUpOptions,
-    NetVerb,
-};
-pub use net_files::{
-    NetConnectOptions, NetServeOptions, NetTelnetOptions, NetTftpCommand, NetTftpGetOptions,
-    NetTftpListOptions, NetTftpPutOptions, NetTftpVerb, NetTftpdOptions, TransferMode,
-    TransferOptions,
-};
-pub use net_profile::NetProfileOptions;
 pub use pipes::{StatOptions, TuneOptions};
 pub use port::{
     PortCommand, PortListOptions, PortReadOptions, PortStatOptions, PortVerb, PortWriteOptions,
 };
-pub use relay::RelayOptions;
 pub use run::{Asked, RunOptions};
-pub use saved::{
-    CompareOptions, Export, FailOn, HistoryCommand, HistoryListOptions, HistoryShowOptions,
-    HistoryVerb,
-};
 pub use sh::{ShOptions, shell_words};
 use std::path::PathBuf;
 pub use top::{TopOptions, TopSort};
 pub use watch::WatchOptions;
+pub use weir_command::command_line::{all_quoted, quoted};
+pub use weir_command::json_option::JsonOption;
+use weir_command::manual;
 pub use why::WhyOptions;
-pub use words::{all_quoted, parse, quoted};
+pub use words::parse;
 
 /// Find out where the time goes between your processes, and take it back.
 #[derive(Debug, Parser)]
@@ -81,6 +55,11 @@ First steps:
 
 Manual: https://github.com/weir-project/weir (README.md, docs/contracts/), or weir man --out DIR";
 
+/// Returns the whole command line, with texts for any width and the verbs of other binaries.
+pub fn command() -> clap::Command {
+    manual::reflowed(crate::products::listed(CommandLine::command()))
+}
+
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
@@ -94,12 +73,6 @@ pub enum Verb {
     Watch(WatchOptions),
     /// Show all pipes between processes on this host, live: who writes, who reads, who waits
     Top(TopOptions),
-    /// Measure how fast bytes and messages pass between processes on this host, repeatably
-    Bench(BenchOptions),
-    /// Compare two saved runs of weir bench, or one with a new run
-    Compare(CompareOptions),
-    /// List, show, export or remove saved runs of weir bench
-    History(HistoryCommand),
     /// Show the counters of weir's own shared-memory pipes: bytes, waits, sleeps, wake-ups
     Stat(StatOptions),
     /// Show or set the sizes of weir's own shared-memory pipes: new ones, or one in use
@@ -108,11 +81,6 @@ pub enum Verb {
     Port(PortCommand),
     /// Buffer a pipeline in memory, then on disk, so that the writer need not wait
     Buffer(BufferOptions),
-    /// Run a network host in user space: a packet switch on a TUN device, a log, profiles
-    Net(NetCommand),
-    /// Repeat published experiments in virtual time, and say what other pipes or CPUs would do to
-    /// a run
-    Model(ModelOptions),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
     /// Write the manual pages
@@ -201,7 +169,7 @@ fn pipe_size(text: &str) -> Result<PipeSize, String> {
     }
     let (least, most) =
         (weir_measure::machine::page_bytes(), weir_measure::machine::pipe_limit_bytes());
-    match crate::units::parse::size(text).map_err(|why| format!("{why}, or auto"))? {
+    match weir_command::units::parse::size(text).map_err(|why| format!("{why}, or auto"))? {
         bytes if (least..=most).contains(&bytes) => Ok(PipeSize::Bytes(bytes)),
         _ => Err(format!(
             "out of range: a pipe on this host holds {least} to {most} bytes (sysctl fs.pipe-max-size)"
@@ -212,20 +180,10 @@ fn pipe_size(text: &str) -> Result<PipeSize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_sound() {
-        CommandLine::command().debug_assert();
-    }
-
-    /// Behind a switch there is one address, and another that was named was ignored.
-    #[test]
-    fn an_address_to_serve_at_needs_the_kernels_sockets() {
-        let words = ["weir", "net", "tftpd", "files", "--bind", "127.0.0.1", "--socket"];
-        assert!(CommandLine::try_parse_from(words).is_ok());
-        let refused = CommandLine::try_parse_from(&words[..6]).expect_err("refused");
-        assert!(refused.to_string().contains("--socket"), "{refused}");
+        manual::assert_sound(&command());
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! Options of `weir tune` and `weir stat`.
 
-use super::JsonOption;
-use crate::units::parse::whole;
 use clap::{ArgGroup, Args};
 use std::time::Duration;
+use weir_command::json_option::JsonOption;
+use weir_command::units::parse::whole;
 
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |arg| arg.help(TUNE_JSON)))]
 #[command(after_help = TUNE_EXAMPLES, group = ArgGroup::new("sizes").multiple(true))]
 pub struct TuneOptions {
     /// Bytes a pipe holds, such as 65536, 64K or 1M; rounded up to a power of two
-    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse::size, group = "sizes")]
+    #[arg(long, value_name = "SIZE", value_parser = weir_command::units::parse::size, group = "sizes")]
     pub size: Option<u64>,
 
     /// Size as a power of two of pages: size = page << N
@@ -19,7 +19,7 @@ pub struct TuneOptions {
     pub order: Option<u32>,
 
     /// Bytes after which the reader sees a part of a longer write
-    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse::size, group = "sizes")]
+    #[arg(long, value_name = "SIZE", value_parser = weir_command::units::parse::size, group = "sizes")]
     pub segment: Option<u64>,
 
     /// Segment as a part of each pipe's size: segment = size >> N
@@ -28,7 +28,7 @@ pub struct TuneOptions {
     pub shift: Option<u32>,
 
     /// Longest write that appears whole
-    #[arg(long, value_name = "BYTES", value_parser = crate::units::parse::size, group = "sizes")]
+    #[arg(long, value_name = "BYTES", value_parser = weir_command::units::parse::size, group = "sizes")]
     pub atomic: Option<u64>,
 
     /// Set the sizes of this pipe in use instead of the defaults; weir stat shows its PID/FD
@@ -38,7 +38,7 @@ pub struct TuneOptions {
     /// Ask the pipes in use for these sizes too (with =PID those of which this process holds an end),
     /// as far as each can have them
     #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, requires = "sizes",
-          conflicts_with = "pipe", value_parser = crate::units::parse::process_id)]
+          conflicts_with = "pipe", value_parser = weir_command::units::parse::process_id)]
     pub live: Option<Option<i32>>,
 
     /// Measure which sizes and settings are fast on this machine (about a second), and save them
@@ -58,12 +58,12 @@ pub struct TuneOptions {
 #[command(mut_arg("json", |arg| arg.help(STAT_JSON)))]
 pub struct StatOptions {
     /// Show only pipes of which this process holds an end
-    #[arg(value_name = "PID", value_parser = crate::units::parse::process_id)]
+    #[arg(value_name = "PID", value_parser = weir_command::units::parse::process_id)]
     pub pid: Option<i32>,
 
     /// Repeat at this interval, such as 2s or 500ms, and show rates
     #[arg(short, long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1",
-          require_equals = true, value_parser = crate::units::parse::period)]
+          require_equals = true, value_parser = weir_command::units::parse::period)]
     pub watch: Option<Duration>,
 
     #[command(flatten)]

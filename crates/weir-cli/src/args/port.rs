@@ -1,11 +1,11 @@
 //! Options of `weir port`.
 
 use super::{JsonOption, PoolFlags};
-use crate::units::parse::whole;
 use clap::{Arg, Args, Subcommand, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_command::units::parse::whole;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = MANUAL, disable_help_subcommand = true)]
@@ -57,7 +57,7 @@ pub struct PortReadOptions {
     pub header: bool,
 
     /// End once no message has come for this long, such as 5s or 200ms
-    #[arg(long, value_name = "TIME", value_parser = crate::units::parse::duration)]
+    #[arg(long, value_name = "TIME", value_parser = weir_command::units::parse::duration)]
     pub until_idle: Option<Duration>,
 
     /// End once no writer is left, and at least N (1 without N) have come and gone
@@ -70,7 +70,7 @@ pub struct PortReadOptions {
     pub mode: u32,
 
     /// Longest message to accept, such as 64K; at most 1G
-    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = crate::units::parse::size)]
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = weir_command::units::parse::size)]
     pub max_message: u64,
 
     /// Maximum number of writers at once, up to 16384; each takes a file descriptor
@@ -105,11 +105,11 @@ pub struct PortWriteOptions {
     pub length_prefixed: bool,
 
     /// If no reader is listening, wait this long for one, such as 5s or 200ms
-    #[arg(long, value_name = "TIME", value_parser = crate::units::parse::duration)]
+    #[arg(long, value_name = "TIME", value_parser = weir_command::units::parse::duration)]
     pub wait: Option<Duration>,
 
     /// Bytes that can be on their way before the writer must wait for the reader
-    #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = crate::units::parse::size)]
+    #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = weir_command::units::parse::size)]
     pub capacity: u64,
 }
 

@@ -2,10 +2,10 @@
 
 use super::{Elastic, LiveView, LookInside, PipeSize, elastic, pipe_size};
 use crate::report::Detail;
-use crate::units::parse::whole;
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use weir_command::units::parse::whole;
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq, Eq)]

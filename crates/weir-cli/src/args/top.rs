@@ -1,9 +1,9 @@
 //! Options of `weir top`.
 
-use super::JsonOption;
-use crate::units::parse::period;
 use clap::{Args, ValueEnum};
 use std::time::Duration;
+use weir_command::json_option::JsonOption;
+use weir_command::units::parse::period;
 
 #[derive(Debug, Args)]
 #[command(after_help = TOP_EXAMPLES)]

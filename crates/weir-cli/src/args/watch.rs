@@ -1,10 +1,10 @@
 //! Options of `weir watch`.
 
 use super::{JsonOption, LookInside};
-use crate::units::parse::{budget, process_id, size};
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_command::units::parse::{budget, process_id, size};
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("target").required(true), after_help = WATCH_EXAMPLES)]

@@ -1,14 +1,14 @@
 //! Options of `weir why`.
 
-use super::JsonOption;
 use clap::Args;
+use weir_command::json_option::JsonOption;
 
 #[derive(Debug, Args)]
 #[command(after_help = WHY_EXAMPLES)]
 #[command(mut_arg("json", |arg| arg.help(JSON)))]
 pub struct WhyOptions {
     /// The process
-    #[arg(value_name = "PID", value_parser = crate::units::parse::process_id)]
+    #[arg(value_name = "PID", value_parser = weir_command::units::parse::process_id)]
     pub pid: i32,
 
     #[command(flatten)]

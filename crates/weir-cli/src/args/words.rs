@@ -5,42 +5,17 @@
 //! decides: if it contains blanks or special characters of the shell, it is a text, and options after
 //! it are weir's. After `--` all arguments are words; with `--compare` each is a text.
 
-use super::{
-    Asked, BufferOptions, CommandLine, Elastic, NetCommand, PortCommand, RunOptions, Verb, elastic,
-};
-use crate::fault::Fault;
-use clap::error::{ContextKind, ErrorKind};
+use super::{Asked, BufferOptions, CommandLine, Elastic, PortCommand, RunOptions, Verb, elastic};
+use clap::error::ErrorKind;
 use clap::{Args, FromArgMatches};
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
+use weir_command::command_line::{self, all_quoted, joined, misspelt_verb, wrong_verb};
+use weir_command::fault::Fault;
 use weir_measure::programs::find_program;
-use weir_policy::text::printable;
 
 /// Reads the command line; help and most mistakes end the program here.
-pub fn parse() -> Result<CommandLine, Fault> {
-    let args: Vec<OsString> = std::env::args_os().collect();
-    read(&args)
-        .map_err(|error| no_verb(&args, &error).unwrap_or_else(|| end(&harmless(&args, error))))
-}
-
-/// Finds the same mistake in arguments on which no terminal acts: clap shows them as they are, and
-/// a pattern of the shell may have made them of names that others chose.
-fn harmless(args: &[OsString], error: clap::Error) -> clap::Error {
-    let shown: Vec<OsString> =
-        args.iter().map(|arg| printable(&arg.to_string_lossy()).into()).collect();
-    if shown == args { error } else { read(&shown).err().unwrap_or(error) }
-}
-
-/// Prints the help or the mistake, and ends the program. clap itself would not tell that help
-/// cannot be written.
-fn end(error: &clap::Error) -> Fault {
-    let printed = error.print().and_then(|()| io::stdout().flush());
-    match printed {
-        Err(why) if !error.use_stderr() && why.kind() != io::ErrorKind::BrokenPipe => {
-            Fault::unwritable(None, why)
-        }
-        _ => std::process::exit(error.exit_code()),
-    }
+pub fn parse(args: &[OsString]) -> Result<CommandLine, Fault> {
+    command_line::parse(args, read, no_verb)
 }
 
 /// Reads a command line. Verbs that start often are first read without the other verbs and the manual: to
@@ -56,7 +31,6 @@ fn verb_alone(verb: &str) -> Option<clap::Command> {
     let new = clap::Command::new;
     let command = match verb {
         "run" => RunOptions::augment_args(new("run")),
-        "net" => NetCommand::augment_args(new("net")),
         "port" => PortCommand::augment_args(new("port")),
         "buffer" => BufferOptions::augment_args(new("buffer")),
         _ => return None,
@@ -135,16 +109,7 @@ fn is_text(argument: &OsStr) -> bool {
 /// Suggests what was meant by `weir 'a | b'`, `weir ls -l` or `weir rnu`.
 fn no_verb(args: &[OsString], error: &clap::Error) -> Option<Fault> {
     let verbs = super::command();
-    let mut at = &verbs;
-    let is_verb_wrong = error.kind() == ErrorKind::InvalidSubcommand;
-    let mut words = args.iter().skip(1).filter(|_| is_verb_wrong);
-    let wrong = words.find(|word| match at.find_subcommand(word) {
-        Some(verb) => {
-            at = verb;
-            false
-        }
-        None => true,
-    })?;
+    let (at, wrong) = wrong_verb(&verbs, args, error)?;
     let shown = wrong.to_string_lossy();
     let outermost = std::ptr::eq(at, &verbs);
     // Before what clap suggests: sort is like port, and test like net.
@@ -158,41 +123,7 @@ fn no_verb(args: &[OsString], error: &clap::Error) -> Option<Fault> {
         let said = format!("'{shown}' is not a verb of weir; to run it: weir run {words}");
         return Some(Fault::usage(said));
     }
-    let is_unlike = error.get(ContextKind::SuggestedSubcommand).is_none();
-    let meant = misspelt(at, &shown).filter(|_| is_unlike)?;
-    Some(Fault::usage(format!("there is no verb '{shown}'; did you mean '{meant}'?")))
-}
-
-/// Finds the verb that differs from a word by one letter or by two letters in the wrong order, or for
-/// longer words by two such mistakes. (clap compares the letters that two words share, and does not
-/// find short words whose letters are in another order.)
-fn misspelt<'a>(verbs: &'a clap::Command, word: &str) -> Option<&'a str> {
-    const SHORT: usize = 5;
-    let most = if word.len() < SHORT { 1 } else { 2 };
-    let names = verbs.get_subcommands().filter(|verb| !verb.is_hide_set()).map(|v| v.get_name());
-    let slips = names.map(|name| (strsim::osa_distance(word, name), name));
-    slips.filter(|(slips, _)| *slips <= most).min().map(|(_, name)| name)
-}
-
-/// Quotes words for a shell as one text.
-fn joined(words: &[OsString]) -> String {
-    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-    quoted(&words.join(" "))
-}
-
-/// Quotes words for a shell, with blanks between them.
-pub fn all_quoted(words: &[OsString]) -> String {
-    let words = words.iter().map(|word| quoted(&word.to_string_lossy()));
-    words.collect::<Vec<_>>().join(" ")
-}
-
-/// Quotes a word for a shell.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./,:=@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    misspelt_verb(&verbs, args, error)
 }
 
 #[cfg(test)]
@@ -279,15 +210,12 @@ mod tests {
     fn a_verb_that_is_read_alone_is_read_as_by_the_whole_command() {
         for line in [
             "weir run --compare a b",
-            "weir net tftp get --socket --window 8 127.0.0.1 file -",
-            "weir net up --inline 10.9.0.2",
-            "weir net stat",
             "weir port stat",
             "weir port list --json -",
             "weir buffer --mem 4M",
             "weir buffer --absent",
-            "weir net frobnicate",
-            "weir net",
+            "weir port frobnicate",
+            "weir port",
         ] {
             let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let shown = |read: Result<CommandLine, clap::Error>| match read {
@@ -308,12 +236,9 @@ mod tests {
             ("weir run --runs -1 --compare true", "from 6 to 2048"),
             ("weir run --pipe-size -1 true", "not a size"),
             ("weir port read a --until-closed=0", "of at least 1"),
-            ("weir bench --seed -1", "of at least 0"),
             ("weir tune --order -1", "from 0 to 18"),
             ("weir tune --live=x --order 1", "'x' is no process id"),
             ("weir tune --live=0 --order 1", "'0' is no process id"),
-            ("weir model storm --seeds 0", "of at least 1"),
-            ("weir net ping 10.9.0.1 --count x", "of at least 1"),
         ] {
             let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let refused = read(&args).expect_err("refused").to_string();
@@ -325,11 +250,11 @@ mod tests {
     /// `weir buffer *` wrote the name of the second file to the terminal as it was.
     #[test]
     fn a_wrong_argument_is_shown_as_text() {
-        for line in ["why @", "buffer x @", "frob@", "net log --last @", "top -a @"] {
+        for line in ["why @", "buffer x @", "frob@", "top -a @"] {
             let line = line.replace('@', "a\u{1b}[2J\u{9b}\u{202e}");
             let args: Vec<OsString> =
                 std::iter::once("weir").chain(line.split(' ')).map(OsString::from).collect();
-            let error = harmless(&args, read(&args).expect_err("refused"));
+            let error = command_line::harmless(&args, read(&args).expect_err("refused"), read);
             let said = error.render().ansi().to_string();
             assert!(said.contains("a?[2J??"), "{line:?}: {said:?}");
             assert!(!said.contains(['\u{9b}', '\u{202e}']), "{line:?}: {said:?}");
@@ -339,18 +264,10 @@ mod tests {
     #[test]
     fn a_slip_of_the_fingers_is_seen_also_in_a_short_verb() {
         for (word, verb) in [("rnu", "run"), ("ru", "run"), ("prot", "port"), ("bnehc", "bench")] {
-            assert_eq!(misspelt(&crate::args::command(), word), Some(verb), "{word}");
+            assert_eq!(command_line::misspelt(&crate::args::command(), word), Some(verb), "{word}");
         }
         for word in ["", "x", "grep", "frobnicate"] {
-            assert_eq!(misspelt(&crate::args::command(), word), None, "{word}");
+            assert_eq!(command_line::misspelt(&crate::args::command(), word), None, "{word}");
         }
-    }
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(
-            [quoted("ls"), quoted("a b"), quoted("it's"), quoted("")],
-            ["ls", "'a b'", r"'it'\''s'", "''"]
-        );
     }
 }

@@ -2,10 +2,6 @@
 
 use super::rows::TerminalRow;
 use crate::args::BufferOptions;
-use crate::fault::tell;
-use crate::terminal;
-use crate::units::{binary as bytes, clock};
-use crate::widths::clip;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stderr;
 use rustix::termios::tcgetpgrp;
@@ -15,7 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use unicode_width::UnicodeWidthStr;
 use weir::PoolAccount;
-use weir_measure_sys::signals::group_of;
+use weir_command::fault::tell;
+use weir_command::terminal;
+use weir_command::units::{binary as bytes, clock};
+use weir_command::widths::clip;
+use weir_measure::sys::signals::group_of;
 use weir_policy::text::printable;
 
 /// The time over which rates are averaged.

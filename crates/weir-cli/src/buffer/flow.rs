@@ -5,16 +5,16 @@
 //! from it (`relay`). Once the backlog is empty, bytes are moved again. No call but `wait` waits.
 
 use super::display::{Display, Shown};
-use super::ends::{BufferInput, BufferOutput, DescriptorKind, can_splice, move_on};
 use super::rate::Rate;
 use super::wait::{Each, make_pollable, wait_for};
-use crate::fault::Fault;
-use crate::signals::Heard;
 use rustix::event::{PollFlags, Timespec};
 use rustix::io::Errno;
 use signal_hook::consts::SIGUSR1;
 use std::time::{Duration, Instant};
 use weir::{BacklogReader, BacklogWriter, ErrorKind, Pool};
+use weir_command::ends::{BufferInput, BufferOutput, DescriptorKind, can_splice, move_on};
+use weir_command::fault::Fault;
+use weir_command::signals::Heard;
 
 /// How long the output may hold up the writer before bytes are kept: bytes that it takes in that
 /// time need not be copied. A reader waits about as long for a CPU when there are more tasks than

@@ -3,10 +3,9 @@
 //! [`ends`] prepares standard input and output. [`flow`] carries the bytes from one to the other,
 //! within the bounds of [`rate`], and sleeps in [`wait`]. [`display`] shows the progress in a row of
 //! the terminal ([`rows`]), and [`stats`] prints the figures at the end, even if the buffer is
-//! interrupted ([`mod@crate::signals`]).
+//! interrupted ([`mod@weir_command::signals`]).
 
 mod display;
-pub mod ends;
 mod flow;
 mod rate;
 mod rows;
@@ -14,12 +13,7 @@ mod stats;
 mod wait;
 
 use crate::args::{BufferOptions, PoolFlags};
-use crate::fault::{Fault, die, tell};
-use crate::output::{Output, print_err};
-use crate::signals::{ENDS, Heard, survive_size_limit};
-use crate::units::{binary, capacity};
 use display::{Display, StreamFacts};
-use ends::{BufferInput, BufferOutput};
 use flow::{BufferEnd, Flow};
 use rate::Rate;
 use rustix::io::Errno;
@@ -29,8 +23,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir::{ErrorKind, Pool, PoolOptions};
-use weir_cli_sys::sigpipe_was_ignored;
-use weir_measure_sys::usage::Usage;
+use weir_command::ends::{self, BufferInput, BufferOutput};
+use weir_command::fault::{Fault, die, tell};
+use weir_command::output::{Output, print_err};
+use weir_command::signals::{ENDS, Heard, survive_size_limit};
+use weir_command::sys::sigpipe_was_ignored;
+use weir_command::units::{binary, capacity};
+use weir_measure::sys::usage::Usage;
 
 /// How long an interrupted buffer may take to print its figures.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,11 +1,11 @@
 //! The figures at the end, for people (`table`) and for programs (`json`).
 
 use super::display::Shown;
-use crate::fault::Fault;
-use crate::json;
-use crate::units::{binary as bytes, capacity, seconds};
 use serde::Serialize;
 use std::time::Duration;
+use weir_command::fault::Fault;
+use weir_command::json;
+use weir_command::units::{binary as bytes, capacity, seconds};
 
 /// With fewer bytes, the CPU time per GB would mostly be the time that a process takes to start.
 const WORTH_BYTES: u64 = 100_000_000;

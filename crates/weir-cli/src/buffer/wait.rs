@@ -1,11 +1,11 @@
 //! Waiting for input, output and the backlog at once.
 
-use crate::fault::Fault;
-use crate::signals::Heard;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::stdio::{stdin, stdout};
 use weir::{BacklogReader, BacklogWriter};
+use weir_command::fault::Fault;
+use weir_command::signals::Heard;
 
 /// A value for each of the four things that the loop can wait for: whether it is ready, whether it
 /// is wanted, or what `poll` reported.

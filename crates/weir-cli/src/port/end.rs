@@ -3,9 +3,9 @@
 use super::asked;
 use crate::args::PortReadOptions;
 use crate::buffer::make_pool;
-use crate::fault::{Fault, tell};
-use crate::units::bytes;
 use weir::{ElasticPort, Pool, Port, PortCounts, PortOptions, Received, Timeout};
+use weir_command::fault::{Fault, tell};
+use weir_command::units::bytes;
 
 pub enum ReadingPort {
     Plain(Box<Port>),

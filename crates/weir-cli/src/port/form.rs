@@ -1,11 +1,11 @@
 //! The forms in which messages are printed.
 
 use crate::args::PortReadOptions;
-use crate::json;
 use data_encoding::BASE64;
 use serde::Serialize;
 use std::collections::HashMap;
 use weir::Received;
+use weir_command::json;
 
 const SCHEMA: &str = "weir.port.read/1";
 

@@ -10,10 +10,10 @@ mod read;
 mod write;
 
 use crate::args::{PortCommand, PortVerb};
-use crate::fault::Fault;
 use std::path::Path;
 use std::process::ExitCode;
 use weir::ErrorKind;
+use weir_command::fault::Fault;
 
 pub fn port(command: &PortCommand) -> Result<ExitCode, Fault> {
     match &command.verb {

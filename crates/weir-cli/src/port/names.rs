@@ -2,17 +2,17 @@
 
 use super::check_name;
 use crate::args::{PortListOptions, PortStatOptions};
-use crate::fault::{Fault, tell};
-use crate::json;
-use crate::output::Outlet;
-use crate::output::{aligned, trimmed};
 use crate::stat::process;
-use crate::units::{bytes, capacity, count, seconds};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use weir::PortName;
 use weir::stat::{PortAccount, PortStat, PortWriterStat};
+use weir_command::fault::{Fault, tell};
+use weir_command::json;
+use weir_command::output::Outlet;
+use weir_command::output::{aligned, trimmed};
+use weir_command::units::{bytes, capacity, count, seconds};
 use weir_policy::text::printable;
 
 /// Lists the ports in a directory.

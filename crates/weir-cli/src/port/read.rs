@@ -4,14 +4,14 @@ use super::check_name;
 use super::end::ReadingPort;
 use super::form::Form;
 use crate::args::PortReadOptions;
-use crate::fault::{Fault, die};
-use crate::output::Output;
-use crate::signals::{ENDS, Heard};
 use signal_hook::consts::SIGPIPE;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir::{Event, Received, Timeout};
+use weir_command::fault::{Fault, die};
+use weir_command::output::Output;
+use weir_command::signals::{ENDS, Heard};
 
 /// Bytes that are gathered before they are printed, while more messages come.
 const BLOCK_BYTES: usize = 256 << 10;

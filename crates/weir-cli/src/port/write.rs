@@ -2,14 +2,14 @@
 
 use super::{asked, check_name};
 use crate::args::{PortWriteOptions, quoted};
-use crate::fault::Fault;
 use rustix::fd::{AsFd, OwnedFd};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use weir::{ErrorKind, PortWriter, PortWriterOptions};
-use weir_cli_sys::closed_standard_descriptors;
+use weir_command::fault::Fault;
+use weir_command::sys::closed_standard_descriptors;
 
 /// Most bytes that are read at once.
 const BLOCK_BYTES: usize = 256 << 10;

@@ -52,7 +52,7 @@ pub fn chrome_trace(report: &Report) -> String {
             "column_us": run.history.as_ref().map(|history| history.column_ns() / 1000),
         },
     });
-    crate::json::whole(&document).unwrap_or_default()
+    weir_command::json::whole(&document).unwrap_or_default()
 }
 
 /// The name of a state, as people read it.

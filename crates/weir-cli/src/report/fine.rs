@@ -1,9 +1,9 @@
 //! The fine print: what the tables cannot say, and how each figure is known.
 
 use super::words::outside;
-use crate::units::words;
-use crate::units::{capacity, percent, seconds};
-use crate::widths::cut;
+use weir_command::units::words;
+use weir_command::units::{capacity, percent, seconds};
+use weir_command::widths::cut;
 use weir_doctor::facts::{Pipe, Run, Stage, Traced};
 use weir_policy::sort;
 

@@ -3,7 +3,7 @@
 use super::layout::{Column, Grid, Name};
 use super::tables::known;
 use super::words;
-use crate::units::{percent, seconds};
+use weir_command::units::{percent, seconds};
 use weir_doctor::facts::{FoundGroup, Run};
 use weir_policy::sort;
 

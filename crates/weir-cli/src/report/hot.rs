@@ -1,10 +1,10 @@
 //! The functions in which a stage computed, as text and as JSON.
 
 use super::layout::{Column, Grid, Name};
-use crate::units::percent;
-use crate::units::words::{count, things};
-use crate::widths::cut;
 use serde_json::{Value, json};
+use weir_command::units::percent;
+use weir_command::units::words::{count, things};
+use weir_command::widths::cut;
 use weir_doctor::facts::{HotCode, HotFunction, HotStage, Run};
 use weir_doctor::verdict::Verdict;
 

@@ -9,9 +9,9 @@ mod groups;
 mod phases;
 
 use super::{Compared, Report, Said};
-use crate::json::seconds;
 use serde::Serialize;
 use serde_json::{Value, json};
+use weir_command::json::seconds;
 use weir_doctor::advice::{Advice, Gain, apply, rewrite};
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Io, Pipe, Run, Stage};
@@ -21,12 +21,12 @@ use weir_measure::machine;
 /// Writes the report as one JSON document, with a newline at its end.
 pub fn json(report: &Report) -> String {
     // Numbers and texts can always be serialised.
-    crate::json::document("weir.run/1", document(report)).unwrap_or_default()
+    weir_command::json::document("weir.run/1", document(report)).unwrap_or_default()
 }
 
 /// Writes the report as one JSON document on one line.
 pub fn json_line(report: &Report) -> String {
-    crate::json::line("weir.run/1", document(report)).unwrap_or_default()
+    weir_command::json::line("weir.run/1", document(report)).unwrap_or_default()
 }
 
 #[derive(Serialize)]
@@ -90,7 +90,7 @@ fn document(report: &Report) -> Document<'_> {
         started: run.started.as_ref().map(around::started),
         weir: json!({
             "max_rss_bytes": machine::own_peak_rss_bytes(),
-            "cpu_s": seconds(weir_measure_sys::usage::Usage::of_self().cpu_ns()),
+            "cpu_s": seconds(weir_measure::sys::usage::Usage::of_self().cpu_ns()),
             "ticks": run.ticks,
         }),
         compare: report.compared.as_ref(),

@@ -1,9 +1,9 @@
 //! Tables that fit the terminal: the least important columns are left out first, then names are cut. No
 //! row is broken.
 
-use crate::widths::{clip, cut};
 use comfy_table::{Cell, CellAlignment, Table};
 use unicode_width::UnicodeWidthStr;
+use weir_command::widths::{clip, cut};
 
 /// The blanks between two columns of a table.
 const GAP: usize = 2;

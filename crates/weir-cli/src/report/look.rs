@@ -1,8 +1,8 @@
 //! The look of a report: its width, how much it says, and whether it has colours.
 
-use crate::terminal::{asked_columns, wants_colour, width};
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
+use weir_command::terminal::{asked_columns, wants_colour, width};
 
 /// The width of a report that goes to a file or a pipe.
 const FILE_COLUMNS: usize = 100;

@@ -2,8 +2,8 @@
 //! briefly to be measured: these share one line.
 
 use super::words::mark_word;
-use crate::units::seconds;
 use std::collections::BTreeMap;
+use weir_command::units::seconds;
 use weir_doctor::facts::{FoundGroup, Run, Stage};
 use weir_doctor::verdict::Verdict;
 use weir_policy::sort;

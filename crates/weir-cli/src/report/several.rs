@@ -4,11 +4,11 @@
 use super::layout::{Column, Grid, Name};
 use super::look::{Detail, Look};
 use super::text::Page;
-use crate::units::words::of_cpus;
-use crate::units::{seconds, signal_name};
-use crate::widths::cut;
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
+use weir_command::units::words::of_cpus;
+use weir_command::units::{seconds, signal_name};
+use weir_command::widths::cut;
 use weir_measure::pairs::{Comparison, Resolution, Verdict, quantile};
 
 /// The result of all rounds.
@@ -217,7 +217,7 @@ pub fn json(several: &Several) -> String {
         "same_status": several.same_status,
     });
     // Numbers and texts can always be serialised.
-    crate::json::document("weir.run.compare/1", document).unwrap_or_default()
+    weir_command::json::document("weir.run.compare/1", document).unwrap_or_default()
 }
 
 fn against_json(against: &Against) -> Value {

@@ -1,7 +1,7 @@
 //! The three tables: where the time went, what was used and moved, and the pipes.
 
 use super::layout::{Column, Grid, Name};
-use crate::units::{bytes, capacity, count, ending, percent, rate, seconds};
+use weir_command::units::{bytes, capacity, count, ending, percent, rate, seconds};
 use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
 
 /// The order in which columns are left out when the terminal is too narrow. Statuses are the first, but

@@ -4,10 +4,10 @@
 use super::look::{Detail, Look};
 use super::words::{self, Ended};
 use super::{Report, fine, groups, hot, rows, tables};
-use crate::units::words::of_cpus;
-use crate::units::{seconds, signal_name};
-use crate::widths::wrap;
 use anstyle::{AnsiColor, Style};
+use weir_command::units::words::of_cpus;
+use weir_command::units::{seconds, signal_name};
+use weir_command::widths::wrap;
 use weir_doctor::command::Command;
 use weir_doctor::ending::Ending;
 use weir_doctor::ending::remark;

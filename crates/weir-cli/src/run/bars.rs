@@ -5,11 +5,11 @@
 //! it takes that line, and the rows are drawn anew below it.
 
 use super::rates::{Progress, moved_bytes};
-use crate::units;
-use crate::widths::{cut, fit};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
+use weir_command::units;
+use weir_command::widths::{cut, fit};
 use weir_doctor::partition::Samples;
 use weir_measure::attribution::{Fill, Group, Sampler};
 

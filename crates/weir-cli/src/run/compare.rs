@@ -6,8 +6,8 @@
 
 use super::elastic;
 use super::rounds::{BAND, Entrant, Sample, Standard, compared};
-use crate::fault::{Fault, tell};
 use crate::report::{Compared, Said};
+use weir_command::fault::{Fault, tell};
 use weir_doctor::advice::{Advice, AdviceKind};
 use weir_measure::pairs::Comparison;
 use weir_measure::runner::{Job, Launch};

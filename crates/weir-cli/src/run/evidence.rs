@@ -232,7 +232,7 @@ pub fn now_unix_s() -> u64 {
 
 fn write(path: &Path, memory: &Memory) -> Result<(), Trouble> {
     let text = serde_json::to_vec_pretty(memory).map_err(std::io::Error::other)?;
-    Ok(crate::places::keep(path, &text)?)
+    Ok(weir_command::places::keep(path, &text)?)
 }
 
 #[cfg(test)]

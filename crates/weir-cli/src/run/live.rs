@@ -4,12 +4,12 @@
 
 use super::bars::Bars;
 use super::rates::{Progress, moved_bytes};
-use crate::units;
-use crate::widths::cut;
 use std::cmp::Reverse;
 use std::path::Path;
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
+use weir_command::units;
+use weir_command::widths::cut;
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
 use weir_measure::proc::{descriptors, link, position, regular};

@@ -24,8 +24,6 @@ mod watch;
 mod watching;
 
 use crate::args::RunOptions;
-use crate::fault::{Fault, tell};
-use crate::output::check_distinct;
 use crate::report::{self, Report, Said, advice_text, groups_text, inside_text, verdict_text};
 use outputs::Outputs;
 use pages::Pages;
@@ -34,6 +32,8 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 pub use watching::watch_running;
+use weir_command::fault::{Fault, tell};
+use weir_command::output::check_distinct;
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Host, Run};
 use weir_doctor::groups;

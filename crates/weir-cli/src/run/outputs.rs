@@ -1,18 +1,18 @@
 //! Where the report goes.
 
 use crate::args::RunOptions;
-use crate::fault::tell;
-use crate::output::{create, own_descriptor, print_json};
 use crate::report::{self, Detail, Look, Report};
-use crate::signals::survive_size_limit;
-use crate::widths::cut;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use weir_cli_sys::closed_standard_descriptors;
+use weir_command::fault::tell;
+use weir_command::output::{create, own_descriptor, print_json};
+use weir_command::signals::survive_size_limit;
+use weir_command::sys::closed_standard_descriptors;
+use weir_command::widths::cut;
 
 /// Where the report goes. The files are opened before the run, so that weir reports a bad name at once,
 /// and the pipeline runs anyway.

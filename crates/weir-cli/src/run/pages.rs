@@ -4,15 +4,15 @@
 //! nothing about the run or its status.
 
 use crate::args::LookInside;
-use crate::fault::tell;
-use crate::output::own_descriptor;
-use crate::places::{directory_of, replace};
 use crate::report::{Report, chrome_trace, html};
-use crate::signals::survive_size_limit;
 use rustix::fs::{Access, access};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use weir_command::fault::tell;
+use weir_command::output::own_descriptor;
+use weir_command::places::{directory_of, replace};
+use weir_command::signals::survive_size_limit;
 
 /// The files that were asked for and can be written.
 #[derive(Debug, Default)]

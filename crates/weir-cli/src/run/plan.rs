@@ -1,7 +1,6 @@
 //! Turns the command line into the stages of a job.
 
 use crate::args::{Asked, PIPE_BYTES, PipeSize, RunOptions, all_quoted};
-use crate::fault::Fault;
 use crate::shell::{self, Direct, Plan, PlanError, StageText};
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use weir_cli_sys::closed_standard_descriptors;
+use weir_command::fault::Fault;
+use weir_command::sys::closed_standard_descriptors;
 use weir_doctor::programs::is_posix_shell;
 use weir_measure::programs::find_program;
 use weir_measure::runner::{Job, Launch, StageSpec, files_needed, files_suffice};

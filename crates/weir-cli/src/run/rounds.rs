@@ -3,9 +3,6 @@
 use super::status;
 use super::watch::{ENDS, TAKEN, Watch};
 use crate::args::LiveView;
-use crate::fault::Fault;
-use crate::output::progress_bar;
-use crate::signals::heeded;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::fs::File;
@@ -16,9 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use twox_hash::XxHash3_64;
+use weir_command::fault::Fault;
+use weir_command::output::progress_bar;
+use weir_command::signals::heeded;
 use weir_measure::pairs::{Comparison, PairOrder};
 use weir_measure::runner::{self, Job};
-use weir_measure_sys::signals::restore_default;
+use weir_measure::sys::signals::restore_default;
 
 /// The largest relative difference in time that counts as none.
 pub const BAND: f64 = 0.02;

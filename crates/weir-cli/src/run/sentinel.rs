@@ -11,8 +11,8 @@ use rustix::process::{Pid, setpgid};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
-use weir_measure_sys::fork::{self, Child};
-use weir_measure_sys::signals::{block, take_pending};
+use weir_measure::sys::fork::{self, Child};
+use weir_measure::sys::signals::{block, take_pending};
 
 /// The child, and the socket over which this process asks it.
 pub struct Sentinel {

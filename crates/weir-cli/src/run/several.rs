@@ -8,9 +8,9 @@ use super::outputs::Outputs;
 use super::plan::Planned;
 use super::rounds::{BAND, Entrant, Sample, Standard, compared, rounds};
 use crate::args::RunOptions;
-use crate::fault::{Fault, tell};
 use crate::report::{Against, ComparedPipeline, Several, several_json, several_text};
 use std::process::ExitCode;
+use weir_command::fault::{Fault, tell};
 use weir_measure::machine;
 
 /// Runs the verb for several pipelines.

@@ -2,11 +2,9 @@
 
 use super::outputs::Outputs;
 use super::sentinel::Sentinel;
-use super::status::{shell_code, unstarted_code};
 use super::watch::Watch;
 use super::{judge, runner};
 use crate::args::{LiveView, PIPE_BYTES, SAMPLE_MS};
-use crate::fault::{Fault, die, tell};
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
@@ -15,13 +13,15 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use weir_cli_sys::{closed_standard_descriptors, sigpipe_was_ignored};
+use weir_command::fault::{Fault, die, tell};
+use weir_command::status::{shell_code, unstarted_code};
+use weir_command::sys::{closed_standard_descriptors, sigpipe_was_ignored};
 use weir_doctor::ending::Ending;
 use weir_measure::attribution::Sampler;
 use weir_measure::proc::words;
 use weir_measure::programs::find_program;
 use weir_measure::runner::{Forward, Job, Launch, StageSpec, Watcher};
-use weir_measure_sys::spawn::{Differences, exec_with};
+use weir_measure::sys::spawn::{Differences, exec_with};
 use weir_sys::Pid;
 use weir_sys::proc::{Stat, is_own};
 

@@ -1,10 +1,9 @@
 //! The exit status that a shell would have, and how weir itself ends.
 
-use crate::fault::die;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use std::io;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitCode;
+use weir_command::fault::die;
+use weir_command::status::shell_code;
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Run, Stage};
 
@@ -57,26 +56,6 @@ pub fn lossy_buffers(run: &Run) -> impl Iterator<Item = usize> {
     };
     let stages = run.stages.iter().enumerate();
     stages.filter(move |(_, stage)| failed(stage)).map(|(position, _)| position)
-}
-
-/// Returns the status that a shell gives for a program that ended so.
-pub fn shell_code(ending: Ending) -> i32 {
-    match ending {
-        Ending::Code(code) => code,
-        Ending::Signal(signal) => 128 + signal,
-    }
-}
-
-/// Returns the code to exit with in place of a program that ended with this status.
-pub fn exit_code(status: ExitStatus) -> ExitCode {
-    let died = status.signal().map(Ending::Signal);
-    let ending = died.unwrap_or(Ending::Code(status.code().unwrap_or(1)));
-    ExitCode::from(shell_code(ending) as u8)
-}
-
-/// Returns the code that shells exit with for a program that could not be started.
-pub fn unstarted_code(error: &io::Error) -> ExitCode {
-    ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
 impl Status {

@@ -4,19 +4,19 @@
 use super::bars::drawing;
 use super::live::{Live, is_terminal, prints_elsewhere};
 use crate::args::LiveView;
-use crate::fault::tell;
 use crate::report::look::stderr_columns;
-use crate::signals::heeded;
-use crate::terminal::{is_dumb, rows};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use weir_command::fault::tell;
+use weir_command::signals::heeded;
+use weir_command::terminal::{is_dumb, rows};
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
 use weir_measure::proc::{descriptors, link};
 use weir_measure::runner::{Job, Watcher};
-use weir_measure_sys::signals::restore_default;
+use weir_measure::sys::signals::restore_default;
 
 /// Signals that weir handles itself while stages run. The stages would inherit an ignored signal;
 /// exec resets a handled one to its default action.

@@ -1,10 +1,10 @@
 //! The lines and JSON of regions in `weir stat`.
 
 use super::shared::{holders_json, name, process};
-use crate::json as keys;
-use crate::units::{bytes, count, seconds};
 use serde_json::{Value, json};
 use weir::stat::RegionStat;
+use weir_command::json as keys;
+use weir_command::units::{bytes, count, seconds};
 
 /// Two lines for a region: what it has, and what it did.
 pub fn lines(stat: &RegionStat) -> [String; 2] {

@@ -1,9 +1,9 @@
 //! The rows and JSON of mpxes and clusters of flags in `weir stat`.
 
-use crate::json;
-use crate::units::{bytes, capacity, count, seconds};
 use serde_json::{Value, json};
 use weir::stat::{FlagsStat, MpxStat};
+use weir_command::json;
+use weir_command::units::{bytes, capacity, count, seconds};
 use weir_policy::text::printable;
 
 /// A row of the table.

@@ -4,8 +4,8 @@ use super::keys::Event;
 use super::rows::{Row, Seen, Waits};
 use super::table::{Column, LEAST_COLUMNS, View, columns, header, rate, row};
 use crate::args::TopSort;
-use crate::units::words::things;
-use crate::widths::{clip, fill, wrap};
+use weir_command::units::words::things;
+use weir_command::widths::{clip, fill, wrap};
 use weir_policy::text::printable_lines;
 
 /// How a line is drawn.

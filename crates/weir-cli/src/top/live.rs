@@ -5,9 +5,6 @@ use super::keys::Keys;
 use super::rows::Collector;
 use super::screen::{Screen, restore};
 use super::table::View;
-use crate::fault::Fault;
-use crate::signals::Heard;
-use crate::terminal::{has_screen, wants_colour};
 use crate::why;
 use anstyle::{AnsiColor, Effects};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,7 +15,10 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SI
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use weir_measure_sys::signals::die_of;
+use weir_command::fault::Fault;
+use weir_command::signals::Heard;
+use weir_command::terminal::{has_screen, wants_colour};
+use weir_measure::sys::signals::die_of;
 
 /// The first rates come soon.
 const FIRST: Duration = Duration::from_millis(300);

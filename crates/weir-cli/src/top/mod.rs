@@ -13,15 +13,15 @@ mod screen;
 mod table;
 
 use crate::args::TopOptions;
-use crate::fault::{Fault, tell};
-use crate::output::Outlet;
-use crate::terminal;
-use crate::units::words::things;
 use rows::{Collector, Row, Seen};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Instant;
 use table::View;
+use weir_command::fault::{Fault, tell};
+use weir_command::output::Outlet;
+use weir_command::terminal;
+use weir_command::units::words::things;
 
 const SCHEMA: &str = "weir.top/1";
 const NONE: &str = "no pipe joins processes that you may see";

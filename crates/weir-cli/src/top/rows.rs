@@ -1,13 +1,13 @@
 //! The rows of `weir top`: the kernel's pipes and weir's own channels, in one form.
 
-use crate::json;
-use crate::units::words::count;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use weir::stat::{
     FlagsStat, MpxStat, PipeKind, PipeStat, RegionStat, clusters, mpxes, pipes, regions,
 };
+use weir_command::json;
+use weir_command::units::words::count;
 use weir_measure::host_pipes::{Holder, HostPipe, HostPipes, Rate, RateQuality};
 use weir_policy::text::printable;
 

@@ -1,14 +1,14 @@
 //! The terminal as a whole screen, and its return to what it was, however the command ends.
 
-use crate::fault::Fault;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::getppid;
 use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 use signal_hook::consts::SIGSTOP;
 use std::sync::{Mutex, Once};
+use weir_command::fault::Fault;
 use weir_measure::proc::identity;
-use weir_measure_sys::Pid;
-use weir_measure_sys::signals::{group_of, send, session_of};
+use weir_measure::sys::Pid;
+use weir_measure::sys::signals::{group_of, send, session_of};
 
 /// The other screen, no cursor, no wrapping of long lines, reports of the mouse (xterm's ctlseqs).
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1000h\x1b[?1006h";
@@ -60,7 +60,7 @@ impl Screen {
 
     /// The size in columns and rows.
     pub fn size(&self) -> (usize, usize) {
-        crate::terminal::size(&self.terminal)
+        weir_command::terminal::size(&self.terminal)
     }
 
     /// Sets the terminal back and stops this process, with its whole group or alone, as Ctrl-Z does;

@@ -2,10 +2,10 @@
 
 use super::rows::{End, Row, Waits};
 use crate::args::TopSort;
-use crate::units::{bytes, capacity};
-use crate::widths::fit;
 use std::cmp::Ordering;
 use unicode_width::UnicodeWidthStr;
+use weir_command::units::{bytes, capacity};
+use weir_command::widths::fit;
 use weir_measure::host_pipes::{Rate, RateQuality};
 
 /// The narrowest table.

@@ -3,12 +3,12 @@
 mod words;
 
 use crate::args::WhyOptions;
-use crate::fault::{Fault, missing};
-use crate::json;
-use crate::output::Outlet;
 use crate::report;
 use serde_json::{Value, json};
 use std::process::ExitCode;
+use weir_command::fault::{Fault, missing};
+use weir_command::json;
+use weir_command::output::Outlet;
 use weir_doctor::why::{Cause, HeldBack, Why, WhyLink};
 
 const SCHEMA: &str = "weir.why/1";

@@ -1,9 +1,9 @@
 //! The answer of `weir why` in words.
 
 use crate::report::outside;
-use crate::units::words::{cpus, percent, things};
-use crate::units::{bytes, seconds, signal_name};
 use rustix::process::geteuid;
+use weir_command::units::words::{cpus, percent, things};
+use weir_command::units::{bytes, seconds, signal_name};
 use weir_doctor::facts::{FileWait, FileWaitKind, HotStage, Peer, PeerKind};
 use weir_doctor::why::{Cause, HeldBack, Named, PipeWait, Stop, Why, WhyLink};
 

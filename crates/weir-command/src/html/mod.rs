@@ -29,6 +29,32 @@ pub fn section(title: &str, why: &str, inside: String) -> String {
     format!("<section>\n<h2>{title}</h2>\n{why}{inside}</section>\n")
 }
 
+/// Width of a drawing as wide as the page.
+pub const FULL: u32 = 1072;
+
+/// A drawing that scrolls sideways if the page is too narrow for its text.
+pub fn scrolled(svg: &str) -> String {
+    format!("<div class=\"draw\">{svg}</div>\n")
+}
+
+/// A key to colours, each as red, green and blue.
+pub fn key<'a>(entries: impl IntoIterator<Item = ([u8; 3], &'a str)>) -> String {
+    let entries: String = entries
+        .into_iter()
+        .map(|([r, g, b], text)| {
+            let text = escape(text);
+            format!("<span><i style=\"background:#{r:02x}{g:02x}{b:02x}\"></i>{text}</span>")
+        })
+        .collect();
+    format!("<div class=\"key\">{entries}</div>\n")
+}
+
+/// Formats a number without trailing zeros.
+pub fn trim(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

@@ -10,10 +10,10 @@ use crate::proc::{
     Descriptor, FileKind, behind_pidfd, borrow, children, descriptor, epoll_interest,
     is_anonymous_pipe, may_be_for_a_child,
 };
+use crate::sys::memory::read_remote;
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
 use weir_doctor::state::TaskState;
-use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
 
 /// A stage's input and output.

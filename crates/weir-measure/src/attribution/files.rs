@@ -2,10 +2,10 @@
 
 use super::classify::Awaited;
 use crate::proc::{Descriptor, Mount, descriptor, field, link, read_whole, special};
+use crate::sys::memory::read_remote;
 use std::path::Path;
 use weir_doctor::facts::{FileWait, FileWaitKind};
 use weir_doctor::state::TaskState;
-use weir_measure_sys::memory::read_remote;
 use weir_policy::sort;
 use weir_sys::Pid;
 use weir_sys::proc::read_small;

@@ -1,8 +1,8 @@
 //! The locale by which a program compares and classifies text.
 
+use crate::sys::locale::is_installed;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use weir_measure_sys::locale::is_installed;
 
 /// The categories that `setlocale(LC_ALL, "")` sets. It sets all of them or none.
 const CATEGORIES: [&str; 12] = [

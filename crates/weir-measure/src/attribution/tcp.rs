@@ -1,9 +1,9 @@
 //! Parser of the kernel's figures on a TCP connection (`struct tcp_info`).
 
 use crate::bytes;
+use crate::sys::socket::tcp_info;
 use std::os::fd::OwnedFd;
 use weir_doctor::facts::TcpLook;
-use weir_measure_sys::socket::tcp_info;
 
 /// Returns the figures of a TCP socket; `None` for another one.
 pub fn look(socket: &OwnedFd) -> Option<TcpLook> {

@@ -1,7 +1,7 @@
 //! Which functions the stages of a run compute in, by samples of their program counters.
 //!
 //! In the order of flow: the kernel writes a record at each sample, and when a process maps code
-//! (`weir_measure_sys::perf`). `records` takes these apart, `memory` finds the file and the place in
+//! (`crate::sys::perf`). `records` takes these apart, `memory` finds the file and the place in
 //! it, and at the end `symbols` and `lists` find the function there. Only tasks that have a CPU are
 //! sampled, so a stage that waits costs nothing.
 //!
@@ -14,6 +14,7 @@ mod symbols;
 
 use crate::machine;
 use crate::proc::children;
+use crate::sys::perf::Group;
 use lists::{kernel, written};
 use memory::Memory;
 use records::{Mapped, Record, parse};
@@ -23,7 +24,6 @@ use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use symbols::CodeFile;
 use weir_doctor::facts::{HotCode, HotFunction, HotStage};
-use weir_measure_sys::perf::Group;
 use weir_policy::sort;
 use weir_sys::Pid;
 use weir_sys::proc::tasks;

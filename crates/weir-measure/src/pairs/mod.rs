@@ -14,7 +14,7 @@
 
 mod family;
 mod order;
-pub(crate) mod signed_rank;
+pub mod signed_rank;
 mod unpaired;
 mod verdict;
 

@@ -28,7 +28,6 @@ impl PairOrder {
     }
 
     /// Whether a runs first in the next pair of a test.
-    #[cfg(test)]
     pub fn a_runs_first(&mut self) -> bool {
         let mut a_is = [false, true];
         self.shuffle(&mut a_is);

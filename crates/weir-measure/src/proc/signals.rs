@@ -2,7 +2,7 @@
 
 use super::{children, field, status};
 use crate::bytes::long;
-use weir_measure_sys::memory::read_remote;
+use crate::sys::memory::read_remote;
 use weir_sys::Pid;
 use weir_sys::proc::tasks;
 

@@ -8,6 +8,7 @@ use crate::hot::Profiler;
 use crate::machine;
 use crate::oom;
 use crate::proc::{parse_io, pidfd};
+use crate::sys::wait::{Reaped, reap};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -18,7 +19,6 @@ use weir_doctor::facts::Unseen;
 use weir_doctor::facts::{Evidence, History, Io, Pipe, Run, Stage};
 use weir_doctor::partition::Sums;
 use weir_doctor::programs::is_relay;
-use weir_measure_sys::wait::{Reaped, reap};
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, Sched, Stat, is_own};
 

@@ -34,6 +34,7 @@ use crate::hot::Profiler;
 use crate::lives::Lives;
 use crate::machine;
 use crate::oom;
+use crate::sys::signals;
 use around::RunSurroundings;
 use events::Woken;
 use finish::LiveStage;
@@ -44,7 +45,6 @@ use std::time::Duration;
 use weir_doctor::ending::MemoryKills;
 use weir_doctor::facts::{History, Run};
 use weir_doctor::sizing::Sizing;
-use weir_measure_sys::signals;
 
 const PROGRESS_NS: u64 = 100_000_000;
 

@@ -11,6 +11,7 @@ use crate::attribution::{Endpoints, PipeTotals, PipeWatch};
 use crate::machine;
 use crate::proc::Descriptor;
 use crate::programs::in_path;
+use crate::sys::spawn::{Differences, spawn_with};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::ffi::OsStr;
@@ -22,7 +23,6 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use weir_doctor::programs::is_posix_shell;
-use weir_measure_sys::spawn::{Differences, spawn_with};
 use weir_sys::Pid;
 
 /// The two ends of the pipe between two stages.

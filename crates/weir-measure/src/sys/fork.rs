@@ -1,8 +1,8 @@
 //! Forked children: second processes with the same descriptors and shared mappings, to measure what
 //! passes between two processes.
 
-use crate::Pid;
-use crate::wait::Reaped;
+use crate::sys::Pid;
+use crate::sys::wait::Reaped;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -50,7 +50,7 @@ fn end_at_panic() {
 /// only. It runs `body` and ends with the status it returns (101 after a panic, where panics unwind).
 ///
 /// ```compile_fail,E0133
-/// weir_measure_sys::fork::copy(|| 0);
+/// crate::sys::fork::copy(|| 0);
 /// ```
 ///
 /// # Errors
@@ -134,7 +134,7 @@ impl Child {
         if let Some(reaped) = self.reaped {
             return Ok(reaped);
         }
-        let reaped = crate::wait::reap_blocking(self.pid)?;
+        let reaped = crate::sys::wait::reap_blocking(self.pid)?;
         self.reaped = Some(reaped);
         Ok(reaped)
     }
@@ -151,7 +151,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if self.reaped.is_none() {
-            let _ = crate::signals::send(self.pid, libc::SIGKILL);
+            let _ = crate::sys::signals::send(self.pid, libc::SIGKILL);
             let _ = self.wait();
         }
     }

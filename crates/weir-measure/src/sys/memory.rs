@@ -3,7 +3,7 @@
 //! This needs the same permission as `/proc/PID/syscall` (`PTRACE_MODE_ATTACH`). The process is not
 //! stopped, so the bytes may change during the read. Callers treat them as a hint.
 
-use crate::{Pid, check};
+use crate::sys::{Pid, check};
 use std::io;
 
 /// Fills `buffer` from `address` in the memory of `pid`: how many bytes were there.

@@ -5,7 +5,7 @@
 //! processes that the task starts. The kernel writes records, [`Group::take`] copies them out; what
 //! they mean is for the caller to find out.
 
-use crate::{Pid, check};
+use crate::sys::{Pid, check};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};

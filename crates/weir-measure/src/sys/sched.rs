@@ -9,5 +9,6 @@ use std::io;
 pub fn run_only_when_idle() -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the pointer is to a live local of the right type.
-    crate::check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) }).map(drop)
+    crate::sys::check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) })
+        .map(drop)
 }

@@ -1,6 +1,6 @@
 //! Signals: what is done with them, blocking them, and dying of one.
 
-use crate::check;
+use crate::sys::check;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,14 +67,14 @@ pub fn die_of(signal: i32) -> io::Result<()> {
     // A core file of weir would tell nothing about the stage that died of the signal.
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _ = setrlimit(Resource::Core, none);
-    send(std::process::id() as crate::Pid, signal)
+    send(std::process::id() as crate::sys::Pid, signal)
 }
 
 /// Sends `signal` to the process `pid`.
 ///
 /// # Errors
 /// `ESRCH`: the process is gone. `EPERM`: no permission.
-pub fn send(pid: crate::Pid, signal: i32) -> io::Result<()> {
+pub fn send(pid: crate::sys::Pid, signal: i32) -> io::Result<()> {
     // SAFETY: kill(2) has no memory preconditions.
     check(unsafe { libc::kill(pid, signal) }).map(drop)
 }
@@ -84,7 +84,7 @@ pub fn send(pid: crate::Pid, signal: i32) -> io::Result<()> {
 ///
 /// # Errors
 /// `ESRCH`: the process is gone.
-pub fn group_of(pid: crate::Pid) -> io::Result<crate::Pid> {
+pub fn group_of(pid: crate::sys::Pid) -> io::Result<crate::sys::Pid> {
     // SAFETY: getpgid(2) has no memory preconditions.
     check(unsafe { libc::getpgid(pid) })
 }
@@ -93,7 +93,7 @@ pub fn group_of(pid: crate::Pid) -> io::Result<crate::Pid> {
 ///
 /// # Errors
 /// `ESRCH`: the process is gone.
-pub fn session_of(pid: crate::Pid) -> io::Result<crate::Pid> {
+pub fn session_of(pid: crate::sys::Pid) -> io::Result<crate::sys::Pid> {
     // SAFETY: getsid(2) has no memory preconditions.
     check(unsafe { libc::getsid(pid) })
 }

@@ -85,7 +85,7 @@ mod tests {
         // SAFETY: the child allocates and makes system calls, and waits for no lock of another
         // thread: nobody here changes the environment, whose lock it takes to read.
         let child = unsafe {
-            crate::fork::copy(|| {
+            crate::sys::fork::copy(|| {
                 let error = exec_with(&mut Command::new("/no/such/program"), differences);
                 let open = |fd| rustix::io::fcntl_getfd(fd).is_ok();
                 let all = [stdin(), stdout(), stderr()].into_iter().all(open);

@@ -41,8 +41,8 @@ fn get(who: libc::c_int) -> Usage {
         return Usage::default();
     }
     Usage {
-        user_ns: crate::wait::nanoseconds(usage.ru_utime),
-        system_ns: crate::wait::nanoseconds(usage.ru_stime),
+        user_ns: crate::sys::wait::nanoseconds(usage.ru_utime),
+        system_ns: crate::sys::wait::nanoseconds(usage.ru_stime),
         involuntary_switches: usage.ru_nivcsw.max(0) as u64,
     }
 }

@@ -1,6 +1,6 @@
 //! Reaping a child together with its resource use (`wait4(2)`), which rustix lacks.
 
-use crate::{Pid, check};
+use crate::sys::{Pid, check};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;

@@ -1,7 +1,7 @@
 //! The trace: every switch of the CPUs from and to the tasks of a run, as the kernel makes it.
 //!
 //! In the order of flow: `btf` reads where the kernel keeps what is needed, `programs` writes the
-//! programs with `assembler`, and the kernel checks and runs them (`weir_measure_sys::bpf`). They
+//! programs with `assembler`, and the kernel checks and runs them (`crate::sys::bpf`). They
 //! write events into a ring, which is read at each tick. Here the events become states of tasks, and
 //! `account` sums up for how long each group was in which state. What a task waits for is read from
 //! the call in which it blocked, by the code that reads it for samples.
@@ -15,6 +15,7 @@ pub use account::{Now, Span};
 
 use crate::attribution::calls::Call;
 use crate::bytes::{long, word};
+use crate::sys::bpf;
 use account::Account;
 use btf::Types;
 use programs::{LONG, Layout, Maps, ONLY_CHILDREN, SHORT, TRACED, kind};
@@ -23,7 +24,6 @@ use rustix::thread::gettid;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use weir_doctor::facts::Traced;
-use weir_measure_sys::bpf;
 use weir_sys::Pid;
 use weir_sys::cpu::monotonic_ns;
 

@@ -4,13 +4,13 @@ use super::open::Host;
 use crate::attribution::peers::{Row, is_of_this_host, plain, rows};
 use crate::bytes::half;
 use crate::proc::{Descriptor, borrow, read_whole};
+use crate::sys::memory::read_remote;
 use rustix::net::sockopt::{socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketType};
 use std::net::{IpAddr, SocketAddr as InetAddr};
 use std::path::{Path, PathBuf};
 use weir_doctor::facts::{Peer, PeerKind};
 use weir_doctor::why::Cause;
-use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
 
 /// Bytes of the longest address (`struct sockaddr_storage`).

@@ -4,8 +4,8 @@
 use super::open;
 use crate::bytes::long;
 use crate::proc::{behind_pidfd, children, field, status};
+use crate::sys::memory::read_remote;
 use weir_doctor::why::Cause;
-use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
 
 /// The children for which a process waits.

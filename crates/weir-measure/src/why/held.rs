@@ -7,11 +7,11 @@
 use crate::bytes::{long, word};
 use crate::proc::elf::{self, Elf, Symbol};
 use crate::proc::{FileKind, descriptor, device_in, is_served, parse_io};
+use crate::sys::memory::read_remote;
 use object::elf::SHT_DYNSYM;
 use object::read::elf::Sym;
 use object::{NativeEndian as Native, ReadCache};
 use weir_doctor::why::HeldBack;
-use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
 use weir_sys::proc::read_small;
 

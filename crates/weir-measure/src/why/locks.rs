@@ -4,9 +4,9 @@ use super::ends::{id_at, level};
 use super::open;
 use crate::bytes::{half, long, word};
 use crate::proc::{descriptor, identity, link, read_whole};
+use crate::sys::memory::read_remote;
 use std::ops::Range;
 use weir_doctor::why::Cause;
-use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
 use weir_sys::proc::{Stat, tasks};
 

@@ -11,13 +11,13 @@ use crate::bytes::long;
 use crate::proc::{
     Blocked, Descriptor, FileKind, behind_pidfd, borrow, descriptor, is_anonymous_pipe, link, uid,
 };
+use crate::sys::memory::read_remote;
 use rustix::io::ioctl_fionread;
 use rustix::net::sockopt::{Timeout, socket_timeout};
 use std::os::unix::fs::FileTypeExt;
 use weir_doctor::facts::{FileWait, FileWaitKind, PeerKind};
 use weir_doctor::state::TaskState;
 use weir_doctor::why::{Cause, PipeWait, decisive};
-use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
 use weir_sys::proc::Stat;
 

@@ -1,11 +1,11 @@
 //! Options of `weir net tftpd`, `tftp`, `serve` and `connect`.
 
-use super::JsonOption;
-use crate::units::parse::{rate, size, whole};
 use clap::{Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use weir_command::json_option::JsonOption;
+use weir_command::units::parse::{rate, size, whole};
 
 #[derive(Debug, Args)]
 #[command(after_help = TFTPD_EXAMPLES)]

@@ -1,21 +1,30 @@
 //! Options of `weir net`.
 
-use super::JsonOption;
-use super::NetProfileOptions;
-use super::address::{address, net};
-use super::net_files::{
-    NetConnectOptions, NetServeOptions, NetTelnetOptions, NetTftpCommand, NetTftpdOptions,
+mod address;
+mod files;
+mod profile;
+mod relay;
+
+use address::{address, net};
+use clap::{Args, Parser, Subcommand};
+pub use files::{
+    NetConnectOptions, NetServeOptions, NetTelnetOptions, NetTftpCommand, NetTftpGetOptions,
+    NetTftpListOptions, NetTftpPutOptions, NetTftpVerb, NetTftpdOptions, TransferMode,
+    TransferOptions,
 };
-use super::relay::RelayOptions;
-use crate::units::parse::whole;
-use clap::{Args, Subcommand};
+pub use profile::NetProfileOptions;
+pub use relay::RelayOptions;
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_command::json_option::JsonOption;
+use weir_command::units::parse::whole;
 
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
+/// Run a network host in user space: a packet switch on a TUN device, a log, profiles
+#[derive(Debug, Parser)]
+#[command(name = "weir-net", bin_name = "weir net", version, max_term_width = 100)]
+#[command(after_help = EXAMPLES)]
 pub struct NetCommand {
     /// What to do.
     #[command(subcommand)]
@@ -156,11 +165,11 @@ pub struct NetUpOptions {
 
     /// How long a datagram waits for its fragments
     #[arg(long, value_name = "TIME", default_value = "30s",
-          value_parser = crate::units::parse::duration)]
+          value_parser = weir_command::units::parse::duration)]
     pub reassembly_timeout: Duration,
 
     /// Memory for datagrams that wait for fragments
-    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = crate::units::parse::size)]
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = weir_command::units::parse::size)]
     pub reassembly_memory: u64,
 
     /// Use packets without the device's header (IFF_VNET_HDR)
@@ -176,7 +185,7 @@ pub struct NetUpOptions {
     pub log: String,
 
     /// Size of the log, a ring: new events overwrite the oldest
-    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = crate::units::parse::size)]
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = weir_command::units::parse::size)]
     pub log_size: u64,
 
     /// Run COMMAND once the switch is up; the switch ends with it and exits with its status
@@ -221,7 +230,7 @@ pub struct NetPingOptions {
 
     /// Time between two requests
     #[arg(short, long, value_name = "TIME", default_value = "1s",
-          value_parser = crate::units::parse::at_most_a_day)]
+          value_parser = weir_command::units::parse::at_most_a_day)]
     pub interval: Duration,
 
     /// Bytes of data in an echo request
@@ -231,7 +240,7 @@ pub struct NetPingOptions {
 
     /// How long to wait for the last reply
     #[arg(short = 'W', long, value_name = "TIME", default_value = "1s",
-          value_parser = crate::units::parse::at_most_a_day)]
+          value_parser = weir_command::units::parse::at_most_a_day)]
     pub wait: Duration,
 
     /// Ask for the time of day (ICMP timestamp) instead of an echo
@@ -302,3 +311,30 @@ Examples:
   weir net log --set all                          log whole packets too, from now on
   weir net log --pcap --since-start -f | tcpdump -r -
   weir net log --cost                             what logging costs on this host, in ns an event";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use weir_command::manual::{assert_sound, reflowed};
+
+    #[test]
+    fn the_command_line_is_sound() {
+        assert_sound(&reflowed(NetCommand::command()));
+        let words = ["weir-net", "ping", "10.9.0.1", "--count", "x"];
+        let refused = NetCommand::try_parse_from(words).expect_err("refused").to_string();
+        assert!(
+            refused.contains("invalid value") && refused.contains("of at least 1"),
+            "{refused}"
+        );
+    }
+
+    /// Behind a switch there is one address, and another that was named was ignored.
+    #[test]
+    fn an_address_to_serve_at_needs_the_kernels_sockets() {
+        let words = ["weir-net", "tftpd", "files", "--bind", "127.0.0.1", "--socket"];
+        assert!(NetCommand::try_parse_from(words).is_ok());
+        let refused = NetCommand::try_parse_from(&words[..5]).expect_err("refused");
+        assert!(refused.to_string().contains("--socket"), "{refused}");
+    }
+}

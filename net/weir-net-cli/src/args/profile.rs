@@ -1,9 +1,9 @@
 //! Options of `weir net profile`.
 
-use super::JsonOption;
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
+use weir_command::json_option::JsonOption;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = MANUAL)]
@@ -19,12 +19,12 @@ pub struct NetProfileOptions {
 
     /// How long to count, such as 5s or 1m; an interrupt ends the count early
     #[arg(short, long, value_name = "TIME", default_value = "5",
-          value_parser = crate::units::parse::period)]
+          value_parser = weir_command::units::parse::period)]
     pub seconds: Duration,
 
     /// Print a profile of every interval of this length, until interrupted
     #[arg(short, long, value_name = "TIME", conflicts_with = "seconds",
-          value_parser = crate::units::parse::period)]
+          value_parser = weir_command::units::parse::period)]
     pub interval: Option<Duration>,
 
     #[command(flatten)]

@@ -1,11 +1,11 @@
 //! Options of `weir net relay`.
 
-use super::JsonOption;
-use crate::units::parse::{duration, whole};
 use clap::Args;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_command::json_option::JsonOption;
+use weir_command::units::parse::{duration, whole};
 use weir_net::relay::{RelayEnd, Share};
 
 #[derive(Debug, Args)]
@@ -112,7 +112,7 @@ fn place(text: &str) -> Result<RelayEnd, &'static str> {
     let (address, bits) = net.split_once('/').ok_or(WRONG)?;
     let address: Ipv4Addr = address.parse().map_err(|_| WRONG)?;
     let prefix_bits = bits.parse().ok().filter(|bits| *bits <= 32).ok_or(WRONG)?;
-    if device.is_empty() || device.len() > weir_net_sys::tun::MOST_NAME_BYTES {
+    if device.is_empty() || device.len() > weir_net::sys::tun::MOST_NAME_BYTES {
         return Err("not a device name; write 1 to 15 characters");
     }
     Ok(RelayEnd {

@@ -3,6 +3,7 @@
 use super::{Impairment, ImpairmentCounts, Impairments};
 use crate::elapsed::elapsed_ns;
 use crate::readiness::wait_for;
+use crate::sys::tun::{self, Tun};
 use crate::{Error, ErrorKind, Result};
 use fastrand::Rng;
 use rustix::event::{PollFd, PollFlags};
@@ -12,7 +13,6 @@ use serde::Serialize;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use weir_net_sys::tun::{self, Tun};
 use weir_sys::namespace::enter_network;
 
 /// Longest possible packet (RFC 791).

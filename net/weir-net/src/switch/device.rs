@@ -4,10 +4,10 @@ use super::SwitchSettings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Checksum;
 use crate::spans;
+use crate::sys::tun::{Tun, VNET_HEADER_BYTES};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::ops::Range;
-use weir_net_sys::tun::{Tun, VNET_HEADER_BYTES};
 
 /// Room before a packet for the device's header or a message head.
 const FRONT_BYTES: usize = 16;
@@ -29,7 +29,7 @@ impl Device {
         let SwitchSettings { device, peer, prefix_bits, mtu, vnet_header, .. } = settings;
         let opened = Tun::open(device, *vnet_header);
         let tun = opened.map_err(|cause| Error::of_device(device, cause))?;
-        let configured = weir_net_sys::tun::configure(device, *peer, *prefix_bits, *mtu);
+        let configured = crate::sys::tun::configure(device, *peer, *prefix_bits, *mtu);
         let object = || format!("device '{device}'");
         configured.map_err(|cause| Error::os("configure", object(), cause))?;
         let offloads = tun.offload_segments();

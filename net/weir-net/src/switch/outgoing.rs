@@ -13,6 +13,7 @@ use crate::net::Net;
 use crate::outgoing::{Offload, Outgoing};
 use crate::routes::{NextHop, Routes};
 use crate::spans;
+use crate::sys::tun::{VNET_HEADER_BYTES, vnet_header};
 use crate::wire::ipv4::{self, Header, LEAST_HEADER_BYTES, MOST_HEADER_BYTES};
 use crate::wire::ports::{LEAST_TCP_BYTES, TCP_CHECKSUM_AT};
 use rustix::fd::AsFd;
@@ -20,7 +21,6 @@ use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weir_net_sys::tun::{VNET_HEADER_BYTES, vnet_header};
 
 /// The result of sending a datagram.
 pub enum SendResult {

@@ -4,9 +4,6 @@
 //! - [`segments`]: datagrams of one length that cross the kernel as one.
 //! - [`refusals`]: what the kernel hears about datagrams that nobody took.
 //! - [`terminal`]: a process with a terminal of its own.
-//!
-//! This is one of the few crates of the workspace that may use `unsafe`. Every block names its
-//! invariant.
 
 mod message;
 pub mod refusals;

@@ -1,7 +1,7 @@
 //! What the kernel hears about datagrams that nobody took (`IP_RECVERR`, ip(7), and ipv6(7)).
 
-use crate::message::receive;
-use crate::segments::set;
+use crate::sys::message::receive;
+use crate::sys::segments::set;
 use rustix::fd::AsFd;
 use std::io;
 use std::net::SocketAddr;

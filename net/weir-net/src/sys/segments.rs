@@ -1,7 +1,7 @@
 //! Datagrams of one length that cross the kernel as one: it cuts them out of one send
 //! (`UDP_SEGMENT`), and gives them to a receiver in one piece (`UDP_GRO`, udp(7)).
 
-use crate::message::receive;
+use crate::sys::message::receive;
 use libc::c_int;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::io;

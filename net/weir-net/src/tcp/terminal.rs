@@ -3,10 +3,10 @@
 use super::http::{Served, fill};
 use super::telnet::{TelnetRole, TelnetSession};
 use super::{ConnectionId, Stack};
+use crate::sys::terminal::Terminal;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::process::Command;
-use weir_net_sys::terminal::Terminal;
 
 /// Most bytes that wait in each direction. Where so many wait, no more are read.
 const MOST_WAITING_BYTES: usize = 64 << 10;

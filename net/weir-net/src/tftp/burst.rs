@@ -1,6 +1,6 @@
 //! Datagrams that leave together.
 
-use weir_net_sys::segments::MOST_SEGMENTS;
+use crate::sys::segments::MOST_SEGMENTS;
 
 /// Most bytes of a burst: they are one datagram until the kernel cuts it.
 const MOST_BURST_BYTES: usize = 65_000;

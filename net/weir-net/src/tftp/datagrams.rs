@@ -4,6 +4,8 @@ use super::burst::Burst;
 use crate::error::{Error, ErrorKind, Result};
 use crate::readiness::wait_for;
 use crate::report::ServiceReport;
+use crate::sys::refusals;
+use crate::sys::segments::{self, MOST_SEGMENTS};
 use crate::udp::{UdpArrival, UdpEndpoint};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -12,8 +14,6 @@ use std::fmt;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
-use weir_net_sys::refusals;
-use weir_net_sys::segments::{self, MOST_SEGMENTS};
 
 /// Bytes of memory that the kernel grants a socket's datagrams by default.
 const DEFAULT_RECEIVE_BYTES: usize = 212_992;

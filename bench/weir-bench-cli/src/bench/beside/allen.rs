@@ -1,12 +1,12 @@
 //! Allen's figures beside an echo at user level of today, and the bounds on its cost.
 
 use super::first;
-use crate::output::{aligned, trimmed};
-use crate::units::figure;
+use crate::figure::figure;
 use comfy_table::Table;
 use weir_bench::allen_echo::goals::{self, Goal};
-use weir_measure::bench::params::{Placement, Unit};
-use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
+use weir_bench::engine::params::{Placement, Unit};
+use weir_bench::engine::record::{CaseRecord, ComparisonRecord};
+use weir_command::output::{aligned, trimmed};
 use weir_model::published::{ALLEN, PublishedRow, lines};
 
 /// Allen's quantities, and the cases of today beside them.
@@ -119,7 +119,7 @@ fn verdict(row: &ComparisonRecord, goal: &Goal) -> &'static str {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use weir_measure::bench::record::VerdictRecord;
+    use weir_bench::engine::record::VerdictRecord;
 
     pub(in super::super) fn row(b: &str, unit: Unit, low: f64, high: f64) -> ComparisonRecord {
         ComparisonRecord {
@@ -160,7 +160,7 @@ pub(super) mod tests {
         let suite = weir_bench::allen_echo::suite();
         let cases = || suite.groups.iter().flat_map(|group| &group.cases);
         for name in ROWS.iter().map(|(_, name)| *name).chain([CPU_CASE]) {
-            let is = |case: &weir_measure::bench::case::Case| {
+            let is = |case: &weir_bench::engine::case::Case| {
                 let mut measures = case.measures.iter();
                 measures.any(|measure| format!("{}, {}", case.name, measure.quantity) == name)
             };

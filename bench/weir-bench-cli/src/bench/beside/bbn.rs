@@ -1,10 +1,11 @@
 //! BBN's tables beside the figures of today: a block's real time, and the share of a CPU.
 
 use super::{both, claim, filled, lines, named, of_one_placement};
-use crate::output::aligned;
-use crate::units::figure;
-use weir_measure::bench::params::{Placement, Unit, size};
-use weir_measure::bench::record::CaseRecord;
+use crate::figure::figure;
+use weir_bench::engine::params::{Placement, Unit};
+use weir_bench::engine::record::CaseRecord;
+use weir_command::output::aligned;
+use weir_measure::machine::size;
 use weir_model::published::{BBN_BARE, BBN_PIPE, BBN_PORT, PublishedRow};
 
 /// One CPU, as then, where it was measured.

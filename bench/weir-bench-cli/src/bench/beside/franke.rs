@@ -1,9 +1,9 @@
 //! Franke's tables: improvement over pipes of 4 KiB, in per cent, beside the pipes of today.
 
 use super::{both, claim, filled, lines, named, of_one_placement};
-use crate::output::aligned;
-use weir_measure::bench::params::Placement;
-use weir_measure::bench::record::CaseRecord;
+use weir_bench::engine::params::Placement;
+use weir_bench::engine::record::CaseRecord;
+use weir_command::output::aligned;
 use weir_model::published::{FRANKE, PublishedRow};
 
 /// Two CPUs, as his tables, where they were measured.

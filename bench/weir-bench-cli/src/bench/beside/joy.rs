@@ -2,10 +2,11 @@
 //! today, and what became of their conclusions.
 
 use super::{both, claim, filled, find, first, in_read, lines, phase_name, phases};
-use crate::output::{aligned, trimmed};
-use crate::units::{figure, words::percent};
-use weir_measure::bench::params::{Placement, Unit};
-use weir_measure::bench::record::CaseRecord;
+use crate::figure::figure;
+use weir_bench::engine::params::{Placement, Unit};
+use weir_bench::engine::record::CaseRecord;
+use weir_command::output::{aligned, trimmed};
+use weir_command::units::words::percent;
 use weir_model::published::{JOY_IPC, JOY_SWITCH, JOY_SYSCALL, KASHTAN, PublishedRow};
 
 /// What the phase of the look-up is.

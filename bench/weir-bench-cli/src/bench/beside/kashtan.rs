@@ -2,9 +2,9 @@
 //! each system's times are put over its own sequential or shortest run: only such ratios compare.
 
 use super::{claim, filled, lines, named, of_one_placement};
-use crate::output::aligned;
-use weir_measure::bench::params::Placement;
-use weir_measure::bench::record::CaseRecord;
+use weir_bench::engine::params::Placement;
+use weir_bench::engine::record::CaseRecord;
+use weir_command::output::aligned;
 use weir_model::published::{JOY_PAGING, PublishedRow};
 
 const PLACES: [Placement; 2] = [Placement::SameCpu, Placement::Free];

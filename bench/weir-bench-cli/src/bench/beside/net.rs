@@ -1,13 +1,13 @@
 //! Allen's rate of TFTP beside today's, and the bounds for TFTP and TCP.
 
 use super::{allen, find, first};
-use crate::output::{aligned, trimmed};
-use crate::units::figure;
+use crate::figure::figure;
 use comfy_table::Table;
+use weir_bench::engine::params::{Placement, Unit};
+use weir_bench::engine::record::{CaseRecord, ComparisonRecord};
 use weir_bench::net_tftp::{ECHO_CASE, SWITCH_CASE};
 use weir_bench::{net_tcp, net_tftp};
-use weir_measure::bench::params::{Placement, Unit};
-use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
+use weir_command::output::{aligned, trimmed};
 use weir_model::published::{ALLEN, lines};
 
 /// Bytes of a packet of TFTP in Allen's measurement.

@@ -1,15 +1,15 @@
 //! Throughput by chunk, and distributions of samples.
 
-use super::draw::{
-    DrawError, GRID, HALF, SERIES, bytes, drawing, figure, key, range, rate, scrolled, titled, trim,
-};
-use super::ratios::{scale, ticks};
 use crate::bench::table::{is_shown, place};
 use plotters::prelude::*;
 use std::collections::BTreeMap;
-use weir_measure::bench::estimate::median;
-use weir_measure::bench::params::Unit;
-use weir_measure::bench::record::{CaseRecord, Report};
+use weir_bench::engine::estimate::median;
+use weir_bench::engine::params::Unit;
+use weir_bench::engine::record::{CaseRecord, Report};
+use weir_charts::ratios::{scale, ticks};
+use weir_charts::{
+    DrawError, GRID, HALF, SERIES, bytes, drawing, figure, key, range, rate, scrolled, titled, trim,
+};
 use weir_policy::sort;
 
 /// The least number of sizes in a curve.
@@ -163,7 +163,7 @@ pub fn distributions(report: &Report) -> Result<String, DrawError> {
     let names: Vec<(RGBColor, &str)> =
         SERIES.iter().copied().zip(curves.iter().map(|(name, _)| name.as_str())).collect();
     let (low, high) = reach(&curves);
-    let svg = drawing(super::draw::FULL, 320, |area| {
+    let svg = drawing(weir_charts::FULL, 320, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(6)
             .x_label_area_size(34)
@@ -211,7 +211,7 @@ pub fn distributions(report: &Report) -> Result<String, DrawError> {
 /// The range of the axis: nearly all batches, but at most a factor of ten.
 fn reach(curves: &[Curve]) -> (f64, f64) {
     let all: Vec<f64> = curves.iter().flat_map(|(_, points)| points).map(|(x, _)| *x).collect();
-    let end = |share: f64| weir_measure::bench::estimate::quantile(&all, share);
+    let end = |share: f64| weir_bench::engine::estimate::quantile(&all, share);
     (end(0.005).clamp(0.1, 0.8) / 1.05, end(0.995).clamp(1.25, 10.0) * 1.05)
 }
 

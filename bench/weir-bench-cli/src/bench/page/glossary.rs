@@ -1,9 +1,9 @@
 //! The page in a sentence, and a glossary for those who read it first.
 
 use super::ratios::asks_the_same;
-use crate::html::{escape, section};
 use std::fmt::Write;
-use weir_measure::bench::record::{ComparisonRecord, Report};
+use weir_bench::engine::record::{ComparisonRecord, Report};
+use weir_command::html::{escape, section};
 use weir_policy::sort;
 
 /// Summarizes the page in a sentence.

@@ -1,10 +1,10 @@
 //! A heat map of the run: how far the batches of each case were from its median, over time.
 
-use super::draw::{Canvas, DrawError, FULL, HPos, VPos, drawing, scrolled, text_style, trim};
-use crate::widths::cut;
 use plotters::prelude::*;
-use weir_measure::bench::estimate::median;
-use weir_measure::bench::record::{CaseRecord, Report};
+use weir_bench::engine::estimate::median;
+use weir_bench::engine::record::{CaseRecord, Report};
+use weir_charts::{Canvas, DrawError, FULL, HPos, VPos, drawing, scrolled, text_style, trim};
+use weir_command::widths::cut;
 use weir_policy::sort;
 
 const COLUMNS: usize = 110;

@@ -1,7 +1,6 @@
 //! The report as one HTML page that contains its styles and drawings, and has no scripts and makes no
 //! requests.
 //!
-//! - [`draw`]: colours, texts and helpers that the drawings share.
 //! - [`glossary`]: a summary, the suites, the placements.
 //! - [`ratios`]: dots with intervals, for comparisons and for the self-test.
 //! - [`curves`]: throughput by chunk, beside memcpy; distributions of samples.
@@ -10,7 +9,6 @@
 //! - [`tables`]: all figures.
 
 mod curves;
-pub mod draw;
 mod glossary;
 mod heat;
 mod phases;
@@ -19,14 +17,16 @@ mod tables;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::fault::Fault;
-use crate::html::{document, escape, section};
-use crate::units::{figure as nice, utc};
-use weir_measure::bench::record::Report;
+use crate::figure::figure as nice;
+use weir_bench::engine::record::Report;
+use weir_command::fault::Fault;
+use weir_command::html::{document, escape, section};
+use weir_command::units::utc;
 
 /// Writes the page.
 pub fn html(report: &Report) -> Result<String, Fault> {
-    let cannot = |error: draw::DrawError| Fault::failed(format!("cannot draw the page: {error}"));
+    let cannot =
+        |error: weir_charts::DrawError| Fault::failed(format!("cannot draw the page: {error}"));
     let mut body = head(report);
     body += &remarks(report);
     body += &glossary::glossary(report);
@@ -91,7 +91,7 @@ fn head(report: &Report) -> String {
         ("load from the run", report.load.name().to_owned()),
         ("run", format!("{} UTC, {:.0} s", utc(report.started_unix_s), report.duration_s)),
         ("figures", report.cases.len().to_string()),
-        ("reference step", nice(report.reference.median_ns, weir_measure::bench::params::Unit::Ns)),
+        ("reference step", nice(report.reference.median_ns, weir_bench::engine::params::Unit::Ns)),
     ];
     let facts: String = facts
         .iter()

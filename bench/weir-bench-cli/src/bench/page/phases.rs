@@ -1,12 +1,12 @@
 //! Two bars: the parts of a system call as Joy measured them in 1980, and the phases on this host.
 
-use super::draw::{
+use crate::bench::beside::{first, in_read, phase_name, phases as measured};
+use plotters::prelude::*;
+use weir_bench::engine::record::Report;
+use weir_charts::{
     Canvas, DrawError, FULL, HPos, OTHERS, SERIES, VPos, drawing, key, scrolled, text_style, titled,
 };
-use crate::bench::beside::{first, in_read, phase_name, phases as measured};
-use crate::html::escape;
-use plotters::prelude::*;
-use weir_measure::bench::record::Report;
+use weir_command::html::escape;
 use weir_model::published::{JOY_SYSCALL, lines};
 
 const BAR: i32 = 40;

@@ -1,11 +1,11 @@
 //! All figures as tables, what was left out, and the host.
 
 use super::super::table::{estimate, interval, is_shown, labels, not_shown, place};
-use crate::html::Column::{Figures, Words};
-use crate::html::{Cell, Column, Table, escape};
-use crate::units::figure as nice;
+use crate::figure::figure as nice;
 use std::fmt::Write;
-use weir_measure::bench::record::{CaseRecord, Report};
+use weir_bench::engine::record::{CaseRecord, Report};
+use weir_command::html::Column::{Figures, Words};
+use weir_command::html::{Cell, Column, Table, escape};
 use weir_measure::host_cpu::HostUse;
 
 /// An interval is marked when it is wider than this on each side, as a fraction.

@@ -1,11 +1,11 @@
 //! The page is complete, needs no other file, and copes with odd figures.
 
-use super::draw::{OTHERS, SERIES};
 use super::html;
-use weir_measure::bench::params::{Params, Placement, Unit};
-use weir_measure::bench::record::{
+use weir_bench::engine::params::{Params, Placement, Unit};
+use weir_bench::engine::record::{
     Beside, CaseRecord, ComparisonRecord, Note, Report, SelfTestEntry, VerdictRecord,
 };
+use weir_charts::{OTHERS, SERIES};
 
 const EMPTY: &str = r#"{"schema":"weir.bench/1","weir":"0","started_unix_s":0,"duration_s":1.0,
     "seed":1,"load":"none","host":{},"rates":{},"reference":{},"self_test":{},"cases":[],
@@ -213,6 +213,6 @@ fn a_report_of_nothing_is_a_page_too() {
 /// Blocks of 1428 bytes were "1K".
 #[test]
 fn a_size_is_shortened_where_nothing_is_lost() {
-    let shown = [64.0, 1428.0, 4096.0, 65_464.0, 1_048_576.0].map(super::draw::bytes);
+    let shown = [64.0, 1428.0, 4096.0, 65_464.0, 1_048_576.0].map(weir_charts::bytes);
     assert_eq!(shown, ["64", "1428", "4K", "65464", "1M"]);
 }

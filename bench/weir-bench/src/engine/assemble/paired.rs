@@ -5,8 +5,8 @@ use super::super::plan::Block;
 use super::super::record::{ComparisonRecord, Report, SelfTest, SelfTestEntry, VerdictRecord};
 use super::BAND;
 use super::series::Series;
-use crate::bench::estimate::median;
-use crate::pairs::Comparison;
+use crate::engine::estimate::median;
+use weir_measure::pairs::Comparison;
 
 /// Adds the results of pairs within processes: cases against the baseline, the twin against the
 /// first.

@@ -5,7 +5,7 @@
 //! halves of a pair in random order, as the engine runs them. There is no difference, so each one
 //! found is a false alarm.
 
-use crate::pairs::{Comparison, PairOrder};
+use weir_measure::pairs::{Comparison, PairOrder};
 
 const SERIES: [(&str, &str); 4] = [
     ("one CPU, quiet", include_str!("../../../../../reports/data/noise/switch-same-cpu-quiet.csv")),

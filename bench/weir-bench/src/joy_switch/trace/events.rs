@@ -1,7 +1,7 @@
 //! Parses the text of a trace.
 
+use crate::sys::floor::{READ_CALL, WRITE_CALL};
 use std::collections::BTreeMap;
-use weir_bench_sys::floor::{READ_CALL, WRITE_CALL};
 
 /// The phases of one way, as Joy named them: wake-up, block, choice, resume.
 pub const PHASES: [&str; 5] = [

@@ -1,11 +1,11 @@
 //! A private tracing instance, which does not affect what others trace.
 
+use crate::engine::case::{CaseError, Site};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use weir_measure::bench::case::{CaseError, Site};
 
 const PREFIX: &str = "weir-bench-";
 const EVENTS: [&str; 5] = [

@@ -1,8 +1,8 @@
 //! The surroundings of a run: the host, the quota, the processes it started, the peers of its sockets.
 
 use super::super::words;
-use crate::json::{joined, seconds};
 use serde_json::{Value, json};
+use weir_command::json::{joined, seconds};
 use weir_doctor::facts::{
     FileWait, Host, OutsideProcess, Peer, Program, Quota, Run, Started, TcpLook, TcpWaits, Traced,
     Watched, WatchedPipe,

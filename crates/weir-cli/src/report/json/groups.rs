@@ -2,8 +2,8 @@
 
 use super::super::words;
 use super::{pipe, stage, verdict};
-use crate::json::seconds;
 use serde_json::{Value, json};
+use weir_command::json::seconds;
 use weir_doctor::facts::Run;
 use weir_doctor::facts::{FoundGroup, Unseen};
 use weir_doctor::graph::{CriticalPath, Link};

@@ -1,7 +1,7 @@
 //! The phases of a run.
 
-use crate::json::seconds;
 use serde_json::{Value, json};
+use weir_command::json::seconds;
 use weir_doctor::facts::{Holder, Phase, Run};
 use weir_doctor::groups;
 

@@ -1,11 +1,9 @@
 //! Bands over time: the states of the stages, and the fills of the pipes.
 
-use crate::bench::page::draw::{FULL, key, scrolled, trim};
-use crate::html::escape;
-use crate::units::{bytes, capacity, percent, seconds};
-use crate::widths::cut;
-use plotters::style::RGBColor;
 use std::fmt::Write as _;
+use weir_command::html::{FULL, escape, key, scrolled, trim};
+use weir_command::units::{bytes, capacity, percent, seconds};
+use weir_command::widths::cut;
 use weir_doctor::facts::{Fills, History, Lane, Pipe};
 use weir_doctor::state::TaskState;
 use weir_policy::text::printable;
@@ -22,25 +20,21 @@ const CHARACTER: u32 = 7;
 
 /// States that have a colour together: from the bottom of a band to its top. The colours differ in
 /// lightness too, and are distinct for people who confuse red and green (Okabe and Ito).
-const KINDS: [(&str, RGBColor, &[TaskState]); 6] = [
-    ("on a CPU, or ready for one", RGBColor(0x00, 0x57, 0x8a), &[TaskState::Running]),
+const KINDS: [(&str, [u8; 3], &[TaskState]); 6] = [
+    ("on a CPU, or ready for one", [0x00, 0x57, 0x8a], &[TaskState::Running]),
     (
         "waits for the disk, a file, a socket or a device",
-        RGBColor(0xcc, 0x79, 0xa7),
+        [0xcc, 0x79, 0xa7],
         &[TaskState::Disk, TaskState::File, TaskState::Network, TaskState::Device],
     ),
     (
         "asleep, or waits for a lock or a child",
-        RGBColor(0x56, 0xb4, 0xe9),
+        [0x56, 0xb4, 0xe9],
         &[TaskState::Sleep, TaskState::Lock, TaskState::Child],
     ),
-    ("waits for room in its output", RGBColor(0xd5, 0x5e, 0x00), &[TaskState::BlockedOut]),
-    ("waits for input", RGBColor(0xf0, 0xd0, 0x60), &[TaskState::BlockedIn]),
-    (
-        "stopped, or not known",
-        RGBColor(0x9a, 0xa1, 0xab),
-        &[TaskState::Stopped, TaskState::Unknown],
-    ),
+    ("waits for room in its output", [0xd5, 0x5e, 0x00], &[TaskState::BlockedOut]),
+    ("waits for input", [0xf0, 0xd0, 0x60], &[TaskState::BlockedIn]),
+    ("stopped, or not known", [0x9a, 0xa1, 0xab], &[TaskState::Stopped, TaskState::Unknown]),
 ];
 
 /// The bands of the stages, below the phases.
@@ -73,12 +67,11 @@ pub fn stages(history: &History, phases: &[(u64, u64, String)], wall_ns: u64) ->
     }
     top = axis(&mut svg, top, span_ns);
     let used = |states: &[TaskState]| lanes.iter().any(|lane| time_ns(lane, states) > 0);
-    let entries: Vec<(RGBColor, &str)> = KINDS
+    let entries = KINDS
         .iter()
         .filter(|(_, _, states)| used(states))
-        .map(|(name, colour, _)| (*colour, *name))
-        .collect();
-    key(&entries) + &drawing(top, "What each stage did over time", &svg)
+        .map(|(name, colour, _)| (*colour, *name));
+    key(entries) + &drawing(top, "What each stage did over time", &svg)
 }
 
 /// The bands of the pipes.
@@ -158,7 +151,7 @@ fn band(svg: &mut String, history: &History, lane: &Lane, top: u32, span_ns: u64
             }
         }
     }
-    for (kind, (_, RGBColor(r, g, b), _)) in KINDS.iter().enumerate() {
+    for (kind, (_, [r, g, b], _)) in KINDS.iter().enumerate() {
         let edges = |times: &[u64; KINDS.len()]| {
             let sum: u64 = times.iter().sum();
             let below: u64 = times[..kind].iter().sum();

@@ -8,12 +8,12 @@ mod lanes;
 
 use super::words::{gain, mark_word, phase_names};
 use super::{Report, fine, hot};
-use crate::html::Column::{Figures, Words};
-use crate::html::{Cell, Table, document, escape, section, shown};
-use crate::units::words::cpus;
-use crate::units::{bytes, capacity, ending, percent, seconds};
-use crate::widths::cut;
 use std::fmt::Write as _;
+use weir_command::html::Column::{Figures, Words};
+use weir_command::html::{Cell, Table, document, escape, section, shown};
+use weir_command::units::words::cpus;
+use weir_command::units::{bytes, capacity, ending, percent, seconds};
+use weir_command::widths::cut;
 use weir_doctor::facts::Run;
 use weir_policy::text::printable;
 

@@ -1,8 +1,10 @@
 //! Advice in sentences: what to do and why, and what it could gain.
 
 use super::{hints, quota, started, tools, verdict};
-use crate::units::capacity;
-use crate::units::words::{count, factor_about, factor_at_most, of_cpus, percent, stage, things};
+use weir_command::units::capacity;
+use weir_command::units::words::{
+    count, factor_about, factor_at_most, of_cpus, percent, stage, things,
+};
 use weir_doctor::advice::{Advice, AdviceKind, Gain, Scarcity, scarcity};
 use weir_doctor::around::{CpuCause, others, queued};
 use weir_doctor::facts::{Run, Stage};

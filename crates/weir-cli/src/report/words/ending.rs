@@ -1,6 +1,6 @@
 //! Sentences on how stages ended, where that needs saying.
 
-use crate::units::words::stage;
+use weir_command::units::words::stage;
 use weir_doctor::ending::{OutOfMemory, Remark, StatusMeaning};
 
 /// A stage and how it ended.

@@ -2,9 +2,9 @@
 
 use super::mark_word;
 use super::verdict::{named, numbered};
-use crate::units::seconds;
-use crate::units::words::{count, mean_time, percent, stage};
-use crate::widths::cut;
+use weir_command::units::seconds;
+use weir_command::units::words::{count, mean_time, percent, stage};
+use weir_command::widths::cut;
 use weir_doctor::facts::{Evidence, Run};
 use weir_doctor::facts::{FoundGroup, Unseen};
 use weir_doctor::groups::Part;

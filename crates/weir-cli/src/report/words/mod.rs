@@ -15,7 +15,7 @@ pub use groups::{groups, inside, name, place, unseen};
 pub use phases::{group_phases, phase_names, phases};
 pub use verdict::verdict;
 
-use crate::units::words::{count, mean_time, of_cpus, percent, rough_count};
+use weir_command::units::words::{count, mean_time, of_cpus, percent, rough_count};
 use weir_doctor::facts::{Evidence, Run, Started};
 use weir_doctor::verdict::BusyPart;
 

@@ -1,7 +1,7 @@
 //! Sentences on what a stage waited for outside the run.
 
 use super::part_word;
-use crate::units::words::{percent, short_time};
+use weir_command::units::words::{percent, short_time};
 use weir_doctor::facts::{FileWait, FileWaitKind, Peer, PeerKind, Run, TcpWaits};
 use weir_doctor::outside::{Limit, limit};
 use weir_doctor::verdict::BusyPart;

@@ -1,7 +1,7 @@
 //! Sentences of advice that depends on a program and its options: what to type, and why.
 
-use crate::units::bytes;
-use crate::units::words::{of_cpus, stage};
+use weir_command::units::bytes;
+use weir_command::units::words::{of_cpus, stage};
 use weir_doctor::advice::{Advice, AdviceKind, Gain, rewrite};
 use weir_doctor::facts::Run;
 

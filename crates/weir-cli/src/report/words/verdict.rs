@@ -2,7 +2,7 @@
 //! limit.
 
 use super::{all_cpus, outside, part_word, quota, started};
-use crate::units::words::{cpus, factor_about, factor_at_most, of_cpus, percent, stage};
+use weir_command::units::words::{cpus, factor_about, factor_at_most, of_cpus, percent, stage};
 use weir_doctor::around::CpuCause;
 use weir_doctor::facts::{FileWait, FileWaitKind, Run, Stage};
 use weir_doctor::programs::program_name;

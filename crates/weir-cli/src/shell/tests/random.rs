@@ -186,7 +186,7 @@ fn check(text: &str) -> Result<bool, TestCaseError> {
 }
 
 /// The same cases each time, so that no change elsewhere fails for a corner of bash found by
-/// chance. `PROPTEST_CASES=50000 cargo test --release -p weir-verbs random` goes looking for more.
+/// chance. `PROPTEST_CASES=50000 cargo test --release -p weir-cli random` goes looking for more.
 pub(super) fn config(cases: u32) -> ProptestConfig {
     let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     if std::env::var_os("PROPTEST_CASES").is_none() {

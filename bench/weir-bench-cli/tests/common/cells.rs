@@ -1,13 +1,13 @@
 //! Cells of `weir bench`, started as the command does.
 
-use super::WEIR;
+use super::WEIR_BENCH;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use weir_measure::bench::case::{BatchSize, Case, Sides, Site, Suite};
-use weir_measure::bench::cell::{CellBatch, CellLine, CellRequest};
-use weir_measure::bench::params::{Load, Placement};
-use weir_measure::bench::place::Topology;
+use weir_bench::engine::case::{BatchSize, Case, Sides, Site, Suite};
+use weir_bench::engine::cell::{CellBatch, CellLine, CellRequest};
+use weir_bench::engine::params::{Load, Placement};
+use weir_bench::engine::place::Topology;
 
 /// The order for a cell that runs all cases of its group.
 pub fn request(suite: &Suite, group: usize, directory: &Path, time_ns: u64) -> CellRequest {
@@ -40,7 +40,7 @@ pub fn start_cell(request: &CellRequest) -> Child {
 }
 
 pub fn start_cell_to(request: &CellRequest, output: Stdio) -> Child {
-    let mut command = Command::new(WEIR);
+    let mut command = Command::new(WEIR_BENCH);
     command.arg("bench-cell").stdin(Stdio::piped()).stdout(output);
     command.env("WEIR_BENCH_BACKLOG_BYTES", "32000000").env("WEIR_BENCH_SET_BYTES", "4194304");
     command.env("WEIR_BENCH_SWAP_MS", "200");

@@ -1,6 +1,6 @@
 //! Histories of runs of `weir bench`, and reports that were never measured.
 
-use super::WEIR;
+use super::WEIR_BENCH;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -24,7 +24,7 @@ impl Place {
 
     /// Runs weir with it.
     pub fn weir(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(WEIR);
+        let mut command = Command::new(WEIR_BENCH);
         command.args(args).env("WEIR_HISTORY", self.history()).stdin(Stdio::null());
         command.output().expect("weir starts")
     }

@@ -8,6 +8,7 @@
 
 use crate::fault::Fault;
 use crate::output::check_apart;
+use crate::sys::closed_standard_descriptors;
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat, fcntl_getfl, fstat, open, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -16,7 +17,6 @@ use rustix::stdio::{dup2_stdin, dup2_stdout, stdin, stdout};
 use std::fmt::Display;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
-use weir_cli_sys::closed_standard_descriptors;
 
 /// Sizes to which pipes are enlarged; the first that this user may have.
 const PIPE_BYTES: [usize; 3] = [1 << 20, 512 << 10, 256 << 10];
@@ -30,9 +30,11 @@ const SPLICE_BYTES: u64 = 16 << 20;
 pub enum DescriptorKind {
     /// A pipe, with or without a name.
     Pipe,
+    /// A socket of any kind.
     Socket,
     /// A regular file or a block device: it is always ready.
     File,
+    /// A terminal.
     Terminal,
     /// A device, or anything else.
     Other,
@@ -112,6 +114,7 @@ pub fn check_json(json: &Path, output: Option<&Path>) -> Result<(), Fault> {
 pub struct BufferInput {
     /// The file that replaces it, if one was named.
     file: Option<PathBuf>,
+    /// The kind of the file.
     pub kind: DescriptorKind,
     mode: CallMode,
     /// Bytes of a file that are not read yet.
@@ -193,6 +196,7 @@ impl BufferInput {
 pub struct BufferOutput {
     /// The file that replaces it, if one was named.
     file: Option<PathBuf>,
+    /// The kind of the file.
     pub kind: DescriptorKind,
     mode: CallMode,
 }

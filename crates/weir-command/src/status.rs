@@ -1,0 +1,26 @@
+//! The exit status that a shell gives for a program that it started.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
+use weir_doctor::ending::Ending;
+
+/// Returns the status that a shell gives for a program that ended so.
+pub fn shell_code(ending: Ending) -> i32 {
+    match ending {
+        Ending::Code(code) => code,
+        Ending::Signal(signal) => 128 + signal,
+    }
+}
+
+/// Returns the code to exit with in place of a program that ended with this status.
+pub fn exit_code(status: ExitStatus) -> ExitCode {
+    let died = status.signal().map(Ending::Signal);
+    let ending = died.unwrap_or(Ending::Code(status.code().unwrap_or(1)));
+    ExitCode::from(shell_code(ending) as u8)
+}
+
+/// Returns the code that shells exit with for a program that could not be started.
+pub fn unstarted_code(error: &io::Error) -> ExitCode {
+    ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+}

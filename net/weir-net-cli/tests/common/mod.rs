@@ -1,0 +1,11 @@
+//! What the tests of the commands share.
+
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
+
+pub use weir_tests::common::*;
+
+/// `weir` beside the command under test, which it runs as `weir net`. [`net::Bed`] has it built.
+pub const WEIR: &str = {
+    let own = env!("CARGO_BIN_EXE_weir-net");
+    own.split_at(own.len() - "-net".len()).0
+};

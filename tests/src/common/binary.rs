@@ -1,0 +1,71 @@
+//! The commands under test. All lie in one directory, as they do where they are installed.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// A command, by its name. It stands for its path.
+///
+/// Cargo builds the binaries of the package whose tests it runs, and not those of other packages:
+/// they are built when they are first asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Binary(pub &'static str);
+
+impl Binary {
+    /// Returns the path.
+    pub fn path(self) -> &'static str {
+        static PATHS: OnceLock<Mutex<BTreeSet<&'static str>>> = OnceLock::new();
+        let mut paths =
+            PATHS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        let path = directory().join(self.0);
+        let path = path.to_str().expect("a path in UTF-8");
+        if let Some(known) = paths.get(path) {
+            return known;
+        }
+        let package = format!("{}-cli", self.0);
+        if std::env::var("CARGO_PKG_NAME").is_ok_and(|own| own != package) {
+            build(&package);
+        }
+        let path: &'static str = path.to_owned().leak();
+        paths.insert(path);
+        path
+    }
+
+    /// Makes sure that the command is there, for another that runs it.
+    pub fn need(self) {
+        self.path();
+    }
+}
+
+/// The directory of this build, in which the tests lie in `deps`.
+fn directory() -> PathBuf {
+    let test = std::env::current_exe().expect("this test");
+    let deps = test.parent().expect("a directory");
+    deps.parent().filter(|_| deps.ends_with("deps")).expect("the directory of the build").into()
+}
+
+fn build(package: &str) {
+    let directory = directory();
+    let target = directory.parent().expect("the target directory");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "--locked", "--offline", "--package", package, "--bins"]);
+    cargo.arg("--target-dir").arg(target);
+    cargo.args(directory.ends_with("release").then_some("--release"));
+    let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
+    assert!(status.success(), "{package} is built");
+}
+
+impl AsRef<OsStr> for Binary {
+    fn as_ref(&self) -> &OsStr {
+        self.path().as_ref()
+    }
+}
+
+impl fmt::Display for Binary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.path())
+    }
+}
