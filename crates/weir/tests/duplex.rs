@@ -10,7 +10,8 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use weir::{
-    DuplexHandle, ErrorKind, Handle, Listener, Options, RecordDuplex, StreamDuplex, Timeout, Wait,
+    DuplexHandle, Ending, ErrorKind, Handle, Listener, Options, RecordDuplex, StreamDuplex,
+    Timeout, Wait,
 };
 
 const LONG: Duration = Duration::from_secs(20);
@@ -136,6 +137,33 @@ fn a_listener_is_connected_to_by_many_at_once() {
     });
 }
 
+/// Only writers of ports and peers of an mpx could wait for whom they connect to. Others had to ask
+/// again and again.
+#[test]
+fn whoever_connects_waits_for_a_listener() {
+    let (_directory, name) = common::place();
+    let at_once = RecordDuplex::connect(&name, &small()).expect_err("nobody listens");
+    assert_eq!(at_once.kind(), ErrorKind::NoReader);
+    let (begun, short) = (Instant::now(), Duration::from_millis(30));
+    let late = weir::Writer::connect(&name, &small().connect_timeout(short));
+    assert_eq!(late.expect_err("nobody listens").kind(), ErrorKind::NoReader);
+    assert!(begun.elapsed() >= short);
+    std::thread::scope(|scope| {
+        let patient = small().connect_timeout(LONG);
+        let (records, bytes, channel) = (patient.clone(), patient.clone(), patient);
+        let (to, there) = (&name, &name);
+        scope.spawn(move || RecordDuplex::connect(to, &channel).expect("connected"));
+        let listener = Listener::bind(&name).expect("bound");
+        let _side: RecordDuplex = listener.accept_timeout(LONG).expect("it waited");
+        drop(listener);
+        scope.spawn(move || weir::Writer::connect(there, &bytes).expect("connected"));
+        let listener = Listener::bind(&name).expect("bound");
+        let _reader: weir::Reader = listener.accept_timeout(LONG).expect("it waited");
+        scope.spawn(move || weir::RecordWriter::connect(there, &records).expect("connected"));
+        let _reader: weir::RecordReader = listener.accept_timeout(LONG).expect("it waited");
+    });
+}
+
 #[test]
 fn what_is_no_channel_is_refused_and_half_of_one_holds_up_nobody() {
     let (_directory, name) = common::place();
@@ -147,7 +175,8 @@ fn what_is_no_channel_is_refused_and_half_of_one_holds_up_nobody() {
     let (memory, _) = weir::Handle::record_pair(&small()).expect("made").0.into_descriptors();
     let half = |number: u8, side: u8| -> OwnedFd {
         let socket = raw::dial(&name);
-        let word = [&[side, number][..], &[0; 22]].concat();
+        // No memory has such a number, as that of the honest one had where few were made before.
+        let word = [&[side, number][..], &[0xff; 22]].concat();
         raw::send(socket.as_fd(), &[b"weir-open", &word[..]].concat(), &[memory.as_fd()]);
         socket
     };
@@ -166,14 +195,121 @@ fn what_is_no_channel_is_refused_and_half_of_one_holds_up_nobody() {
     assert!(told.starts_with(b"weir-no "), "{}", told.escape_ascii());
 }
 
-/// The child of the test below.
+/// The children of the tests below.
 #[test]
 fn in_a_role() {
-    if common::role().as_deref() == Some("serve") {
-        let stdin = std::io::stdin();
-        let server = DuplexHandle::receive(stdin.as_fd()).and_then(RecordDuplex::open);
-        say(stdin.as_fd(), b"up");
-        let _ = answer(server.expect("opened"));
+    let stdin = std::io::stdin();
+    let handle = || DuplexHandle::receive(stdin.as_fd()).expect("a handle");
+    match common::role().as_deref() {
+        Some("serve") => {
+            let server = RecordDuplex::open(handle());
+            say(stdin.as_fd(), b"up");
+            let _ = answer(server.expect("opened"));
+        }
+        Some("records") => leave(RecordDuplex::open(handle()).expect("opened")),
+        Some("stream") => leave(StreamDuplex::open(handle()).expect("opened")),
+        _ => {}
+    }
+}
+
+/// Keeps a side until it is told to close it, and then lives on.
+fn leave(side: impl Sized) {
+    let stdin = std::io::stdin();
+    say(stdin.as_fd(), b"up");
+    hear(stdin.as_fd());
+    drop(side);
+    say(stdin.as_fd(), b"closed");
+    hear(stdin.as_fd());
+}
+
+/// A side that was killed looked as one that had closed.
+#[test]
+fn a_side_that_closes_is_told_from_one_that_dies() {
+    for (dies, wanted) in [(true, Ending::Died), (false, Ending::Closed)] {
+        let go = |role| {
+            let (ours, theirs) = match role {
+                "stream" => StreamDuplex::handles(&small()).expect("a channel"),
+                _ => RecordDuplex::handles(&small()).expect("a channel"),
+            };
+            let (child, socket) = start(role);
+            theirs.send(socket.as_fd()).expect("sent");
+            assert_eq!(hear(&socket), b"up");
+            (ours, child, socket)
+        };
+        let end = |mut child, socket: OwnedFd| {
+            if !dies {
+                say(&socket, b"close");
+                assert_eq!(hear(&socket), b"closed");
+            } else {
+                kill(&mut child);
+            }
+            (child, socket)
+        };
+        let (ours, child, socket) = go("records");
+        let mut ours = RecordDuplex::open(ours).expect("opened");
+        assert_eq!(ours.ending().expect("here"), None);
+        let (mut child, _socket) = end(child, socket);
+        assert_eq!(ours.reader.receive_timeout(&mut [0; 8], LONG).expect("the end"), None);
+        assert_eq!(ours.reader.ending().expect("here"), Some(wanted));
+        let gone = until_closed(|| ours.writer.send_timeout(b"x", LONG));
+        assert_eq!((gone, ours.writer.ending().expect("here")), (true, Some(wanted)));
+        assert_eq!(ours.ending().expect("here"), Some(wanted));
+        kill(&mut child);
+
+        let (ours, child, socket) = go("stream");
+        let mut ours = StreamDuplex::open(ours).expect("opened");
+        assert_eq!(ours.ending().expect("here"), None);
+        let (mut child, _socket) = end(child, socket);
+        assert_eq!(ours.reader.read_timeout(&mut [0; 8], LONG).expect("the end"), 0);
+        assert_eq!(ours.reader.ending().expect("here"), Some(wanted));
+        let gone = until_closed(|| ours.writer.write_timeout(b"x", LONG).map(drop));
+        assert_eq!((gone, ours.writer.ending().expect("here")), (true, Some(wanted)));
+        assert_eq!(ours.ending().expect("here"), Some(wanted));
+        kill(&mut child);
+    }
+}
+
+/// Writes until that fails, since the reader is gone: whether it does in a bounded time.
+fn until_closed(mut write: impl FnMut() -> weir::Result<()>) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < LONG {
+        if write().is_err_and(|error| error.kind() == ErrorKind::Closed) {
+            return true;
+        }
+    }
+    false
+}
+
+/// A writer goes on in a new memory at once, and its reader once it has drained the old one. Each
+/// looked for the other's end in its own memory.
+#[test]
+fn a_pipe_that_moves_to_another_memory_tells_an_end_from_a_death() {
+    let moved = |bytes: usize| {
+        let (mut writer, reader) = weir::pipe(&small()).expect("a pipe");
+        writer.write(&vec![1; bytes]).expect("written");
+        writer.resize(65_536).expect("resized");
+        (writer, reader)
+    };
+    for bytes in [0, 100] {
+        let (mut writer, reader) = moved(bytes);
+        drop(reader);
+        assert!(until_closed(|| writer.write(b"x").map(drop)));
+        assert_eq!(writer.ending().expect("here"), Some(Ending::Closed), "{bytes} bytes");
+
+        let (writer, mut reader) = moved(bytes);
+        drop(writer);
+        let mut came = 0;
+        let mut buffer = [0; 64];
+        loop {
+            let now = reader.ending().expect("here");
+            assert!(now != Some(Ending::Died), "after {came} of {bytes} bytes");
+            match reader.read_timeout(&mut buffer, LONG).expect("read") {
+                0 => break,
+                count => came += count,
+            }
+        }
+        assert_eq!(came, bytes);
+        assert_eq!(reader.ending().expect("here"), Some(Ending::Closed));
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Identity {
     pub gid: u32,
 }
 
-/// How a writer ended, or a channel that the other side closed.
+/// How the other end of a pipe, a writer of a port, or a channel of an mpx ended.
 ///
 /// ```
 /// use weir::{Ending, Event, Port, PortOptions, PortWriter, PortWriterOptions};
@@ -43,8 +43,8 @@ pub struct Identity {
 pub enum Ending {
     /// It closed its end.
     Closed,
-    /// It died.
+    /// It went without closing its end: its process died, or executed another program.
     Died,
-    /// The reader shut it out: it broke the protocol, or the reader did not want it any longer.
+    /// This side shut it out: it broke the protocol, or was not wanted any longer.
     ShutOut,
 }

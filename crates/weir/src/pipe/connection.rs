@@ -44,6 +44,19 @@ impl Role {
         if self == Role::Writer { &header.writer_account } else { &header.reader_account }
     }
 
+    /// Publishes that the end of this role has closed.
+    pub fn close(self, header: &PipeHeader) {
+        // Release: pairs with the Acquire in `has_closed`: what was published before is seen after.
+        self.sleep(header).closed.store(1, Ordering::Release);
+    }
+
+    /// Whether the end of this role has closed.
+    #[inline]
+    pub fn has_closed(self, header: &PipeHeader) -> bool {
+        // Acquire: pairs with the Release in `close`.
+        self.sleep(header).closed.load(Ordering::Acquire) != 0
+    }
+
     /// Publishes the CPU of the end of this role. Returns whether the other end runs there too.
     pub fn say_cpu(self, header: &PipeHeader) -> PeerCpu {
         // Relaxed: a hint.

@@ -8,6 +8,7 @@ use super::options::Options;
 use super::record::{RecordReader, RecordWriter};
 use super::socket::{Accept, Connect, Listener, connect_end};
 use super::stream::{Reader, Writer};
+use crate::connect::peer::Ending;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Timeout, Until};
 use rustix::fd::AsFd;
@@ -148,14 +149,37 @@ impl<W: Ring, R: Ring> Duplex<Endpoint<W>, Endpoint<R>> {
         Ok(DuplexHandle { writer: self.writer.into_handle()?, reader: self.reader.into_handle()? })
     }
 
-    /// Connects to the process that listens at a path and accepts a channel.
+    /// Returns how the other side has ended: [`Ending::Closed`] if it was dropped, [`Ending::Died`]
+    /// if its process died with it. `None` while it is there. Known at the latest when a call has
+    /// found that the other side is gone.
+    ///
+    /// ```
+    /// use weir::{Ending, RecordDuplex};
+    /// let (client, mut server) = RecordDuplex::pair(&weir::Options::new())?;
+    /// drop(client);
+    /// assert_eq!(server.reader.receive(&mut [0; 64])?, None);
+    /// assert_eq!(server.ending()?, Some(Ending::Closed));
+    /// # Ok::<(), weir::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// This is a forked child, and the channel is its parent's.
+    pub fn ending(&self) -> Result<Option<Ending>> {
+        let (reader, writer) = (self.reader.ending()?, self.writer.ending()?);
+        // A side closes one of its ends after the other, and may die in between.
+        let worse = writer.filter(|ending| *ending != Ending::Closed);
+        Ok(worse.or(reader).or(writer))
+    }
+
+    /// Connects to the process that listens at a path and accepts a channel. Waits for one as
+    /// [`Options::connect_timeout`] says.
     ///
     /// # Errors
     /// [`ErrorKind::NoReader`]: nobody listens there.
     pub fn connect(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        let path = path.as_ref();
-        let (there, number) = connect_end(path, W::KIND, options, Connect::There)?;
-        let (back, _) = connect_end(path, R::KIND, options, Connect::Back(number))?;
+        let (path, until) = (path.as_ref(), options.connect_until());
+        let (there, number) = connect_end(path, W::KIND, (options, until), Connect::There)?;
+        let (back, _) = connect_end(path, R::KIND, (options, until), Connect::Back(number))?;
         Ok(Duplex { writer: Endpoint::over(there)?, reader: Endpoint::over(back)? })
     }
 }

@@ -6,6 +6,7 @@ use super::end::End;
 use super::handle::{Halves, Handle};
 use super::options::{EndOptions, Options};
 use super::storage::{corrupt, open_kind};
+use crate::connect::peer::Ending;
 use crate::error::Result;
 use crate::memory::Map;
 use rustix::fd::BorrowedFd;
@@ -122,6 +123,27 @@ impl<R: Ring> Endpoint<R> {
     pub fn account(&self) -> Result<Account> {
         self.end.check_here()?;
         Ok(self.end.account())
+    }
+
+    /// Returns how the other end has ended: [`Ending::Closed`] if it was dropped, [`Ending::Died`] if
+    /// its process died with it, [`Ending::ShutOut`] if it sent what no end sends. `None` while it
+    /// is there. Known at the latest when a call has found that the other end is gone.
+    ///
+    /// ```
+    /// use weir::Ending;
+    /// let (writer, mut reader) = weir::records(&weir::Options::new())?;
+    /// assert_eq!(reader.ending()?, None);
+    /// drop(writer);
+    /// assert_eq!(reader.receive(&mut [0; 64])?, None);
+    /// assert_eq!(reader.ending()?, Some(Ending::Closed));
+    /// # Ok::<(), weir::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// This is a forked child, and the end is its parent's.
+    pub fn ending(&self) -> Result<Option<Ending>> {
+        self.end.check_here()?;
+        Ok(self.end.ending())
     }
 
     /// Returns a descriptor for poll(2) and epoll(7), which the first call makes. It is readable

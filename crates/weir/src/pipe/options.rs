@@ -1,9 +1,11 @@
 //! The options of pipes and their ends, and how the defaults complete them.
 
 use super::defaults::{Settings, out_of_range, policy_caches};
+use crate::connect::acceptor::wait_until;
 use crate::error::{Error, Result};
 use crate::memory;
-use crate::park::Waiting;
+use crate::park::{Timeout, Waiting};
+use std::time::Instant;
 use weir_policy::pipe::{Levers, OutOfRange, PipeShape};
 
 /// The options of an end.
@@ -33,6 +35,7 @@ pub struct Options {
     segment_bytes: Option<u64>,
     atomic_bytes: Option<u64>,
     end: EndOptions,
+    connect_timeout: Option<Timeout>,
 }
 
 impl Options {
@@ -58,6 +61,18 @@ impl Options {
     pub fn atomic_bytes(mut self, bytes: u64) -> Options {
         self.atomic_bytes = Some(bytes);
         self
+    }
+
+    /// Sets how long `connect` waits for somebody who listens if nobody does: [`Timeout::Now`] by
+    /// default.
+    pub fn connect_timeout(mut self, timeout: impl Into<Timeout>) -> Options {
+        self.connect_timeout = Some(timeout.into());
+        self
+    }
+
+    /// Until when `connect` waits; `None` if it does not wait.
+    pub(crate) fn connect_until(&self) -> Option<Instant> {
+        wait_until(self.connect_timeout.unwrap_or(Timeout::Now))
     }
 
     /// Sets how both ends wait.

@@ -6,6 +6,7 @@ use crate::connect::name::Subject;
 use crate::connect::passing::{hang_up, turn_away};
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
+use crate::park::doorbell::Doorbell;
 use crate::park::{Parked, Timeout, Until};
 use crate::pipe::connection::Role;
 use crate::pipe::end::End;
@@ -15,7 +16,9 @@ use crate::pipe::options::{EndOptions, Options, ReaderOptions};
 use crate::pipe::record::{RecordReader, RecordWriter};
 use crate::pipe::storage::{copy_of, make_memory};
 use crate::pipe::stream::{Reader, Writer};
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -68,6 +71,8 @@ struct AcceptQueue {
     halves: Vec<(Arrival, Instant)>,
     /// A thread sleeps until somebody connects. It looks after all connections when it wakes up.
     is_watched: bool,
+    /// The descriptor for who polls the listener.
+    doorbell: Option<Doorbell>,
 }
 
 impl AcceptQueue {
@@ -75,10 +80,28 @@ impl AcceptQueue {
         // Those that came go first. The others wait as well in the kernel's queue, where they take
         // no descriptors of this process.
         let admits = !self.is_watched && self.arrived.is_empty();
-        if admits && (inbox.take().notified || self.acceptor.is_busy()) {
-            self.arrived.extend(self.acceptor.admit(None));
+        // Who polls sees a connection before the watcher has told of it.
+        let is_polled = self.doorbell.is_some();
+        if admits && (inbox.take().notified || self.acceptor.is_busy() || is_polled) {
+            self.arrived.extend(self.acceptor.admit(self.doorbell.as_ref()));
         }
         self.arrived.pop_front()
+    }
+
+    /// Whether [`AcceptQueue::take`] has something to do soon even if nobody connects.
+    fn is_busy(&self) -> bool {
+        self.acceptor.is_busy() || !self.halves.is_empty()
+    }
+
+    /// Makes the descriptor wait for the next connection, after a call has found none.
+    fn arm(&self, inbox: &Inbox) {
+        let Some(doorbell) = &self.doorbell else { return };
+        doorbell.clear();
+        if inbox.has_news() {
+            // More have come than are taken off the kernel's queue at a time.
+            doorbell.ring();
+        }
+        doorbell.ring_soon(self.is_busy());
     }
 
     /// Ends what has waited too long for its other direction.
@@ -133,8 +156,10 @@ impl Listener {
         let inbox = Inbox::new(site.clone());
         let owner = Mode::RUSR | Mode::WUSR;
         let acceptor = Acceptor::new(&LISTEN, path, owner, HELLO, &inbox)?.with_words();
-        let (arrived, halves, is_watched) = (VecDeque::new(), Vec::new(), false);
-        let pending = Mutex::new(AcceptQueue { acceptor, arrived, halves, is_watched });
+        let (arrived, halves) = (VecDeque::new(), Vec::new());
+        let (is_watched, doorbell) = (false, None);
+        let pending = AcceptQueue { acceptor, arrived, halves, is_watched, doorbell };
+        let pending = Mutex::new(pending);
         let (awake, epoch) = (Condvar::new(), forks::epoch());
         let object = format!("a connection at '{}'", path.display()).into();
         Ok(Listener { pending, awake, inbox, site, object, epoch })
@@ -170,6 +195,28 @@ impl Listener {
         timeout: impl Into<Timeout>,
     ) -> Result<E> {
         E::accept(self, options, timeout.into().start())
+    }
+
+    /// Returns a descriptor for poll(2) and epoll(7), which the first call makes. It is readable
+    /// until an accept with [`Timeout::Now`] has returned [`ErrorKind::WouldBlock`], and again once
+    /// somebody connects.
+    ///
+    /// # Errors
+    /// The kernel has no descriptors left. [`ErrorKind::Forked`].
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.check_here()?;
+        let pending = self.pending.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let made = match pending.doorbell.take() {
+            Some(made) => made,
+            None => {
+                let failed = || Error::os("poll", self.object.to_string(), Errno::BADF);
+                let made = Doorbell::timed(pending.acceptor.socket().ok_or_else(failed)?)?;
+                pending.acceptor.is_polled_by(&made);
+                made
+            }
+        };
+        let doorbell: &Doorbell = pending.doorbell.insert(made);
+        Ok(doorbell.as_fd())
     }
 
     fn error(&self, kind: ErrorKind, why: &'static str) -> Error {
@@ -251,6 +298,7 @@ impl Listener {
         until: Until,
     ) -> Result<MutexGuard<'a, AcceptQueue>> {
         if until == Until::Now {
+            pending.arm(&self.inbox);
             return Err(self.error(ErrorKind::WouldBlock, "no process has connected"));
         }
         if until.is_over() {
@@ -264,13 +312,15 @@ impl Listener {
                 None => self.awake.wait(pending).unwrap_or_else(PoisonError::into_inner),
             });
         }
-        let is_busy = pending.acceptor.is_busy() || !pending.halves.is_empty();
+        let is_busy = pending.is_busy();
         let parked = Parked::announce(&self.site.word, &self.inbox);
         pending.is_watched = true;
         drop(pending);
         parked.sleep(until.at_most(is_busy.then_some(LOOK)));
         pending = self.pending();
         pending.is_watched = false;
+        // What this thread leaves is for who polls.
+        pending.doorbell.iter().for_each(Doorbell::ring);
         // One of the others has to sleep here if this thread leaves.
         self.awake.notify_all();
         Ok(pending)
@@ -279,7 +329,14 @@ impl Listener {
 
 /// Connects a pipe or a direction of a channel. Returns the end and the number of its memory, by
 /// which the other direction is matched with it.
-pub fn connect_end(path: &Path, kind: u32, options: &Options, what: Connect) -> Result<(End, u64)> {
+///
+/// Waits for a listener until that time.
+pub fn connect_end(
+    path: &Path,
+    kind: u32,
+    (options, until): (&Options, Option<Instant>),
+    what: Connect,
+) -> Result<(End, u64)> {
     let resolved = options.resolve()?;
     let (memory, map) = make_memory(kind, &resolved)?;
     let copy = copy_of(&memory)?;
@@ -291,7 +348,7 @@ pub fn connect_end(path: &Path, kind: u32, options: &Options, what: Connect) -> 
         Connect::Back(number) => (Role::Reader, Some(word_of(b'<', number))),
     };
     let hello = [HELLO, word.as_ref().map_or(&[][..], |word| word)].concat();
-    let socket = hand_over(&CONNECT, path, None, &hello, &copy)?;
+    let socket = hand_over(&CONNECT, path, until, &hello, &copy)?;
     Ok((End::of(Half { memory, socket }, map, role, &resolved)?, inode))
 }
 
@@ -310,12 +367,9 @@ pub fn connect_end(path: &Path, kind: u32, options: &Options, what: Connect) -> 
 ///
 /// std::thread::scope(|scope| {
 ///     let accepting = scope.spawn(|| first::<RecordReader>(&path));
-///     let mut writer = loop {
-///         match RecordWriter::connect(&path, &Options::new()) {
-///             Ok(writer) => break writer,
-///             Err(_) => std::thread::yield_now(), // nobody listens yet
-///         }
-///     };
+///     // Perhaps nobody listens yet.
+///     let options = Options::new().connect_timeout(std::time::Duration::from_secs(10));
+///     let mut writer = RecordWriter::connect(&path, &options)?;
 ///     writer.send(b"hello")?;
 ///     let (_listener, mut reader) = accepting.join().expect("no panic")?;
 ///     assert_eq!(reader.receive(&mut [0; 16])?, Some(5));
@@ -343,11 +397,12 @@ macro_rules! accept_and_connect {
 
         impl $writer {
             #[doc = concat!("Connects to the reader that listens at a path, by ", $what)]
-            /// with these options.
+            /// with these options. Waits for a reader as [`Options::connect_timeout`] says.
             ///
             /// # Errors
             /// [`ErrorKind::NoReader`]: nobody listens there.
             pub fn connect(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
+                let options = (options, options.connect_until());
                 Endpoint::over(connect_end(path.as_ref(), $kind, options, Connect::Pipe)?.0)
             }
         }

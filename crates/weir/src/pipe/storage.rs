@@ -61,12 +61,24 @@ fn follows(next: Extent, this: &Map) -> bool {
 /// Copies what the reader of this memory has counted to the next one, which it does not map.
 /// Returns false if that is not the next one.
 pub fn copy_account(file: &ParentOnly, this: &Map) -> bool {
+    in_next(file, this, |next| {
+        Account::read(&this.header().reader_account).write(&next.reader_account);
+    })
+}
+
+/// Publishes in the memory that follows this one that its reader has closed.
+pub fn close_in(file: &ParentOnly, this: &Map) {
+    in_next(file, this, |next| Role::Reader.close(next));
+}
+
+/// Writes into the header of the memory that follows this one. Returns false if it does not follow.
+fn in_next(file: &ParentOnly, this: &Map, write: impl FnOnce(&PipeHeader)) -> bool {
     let Some(file) = file.get() else { return false };
     if !memory::inspect(file).is_ok_and(|next| follows(next, this)) {
         return false;
     }
     if let Ok(page) = HeaderPage::to_write(file) {
-        Account::read(&this.header().reader_account).write(&page.header().reader_account);
+        write(page.header());
     }
     true
 }

@@ -5,6 +5,7 @@ use crate::park::{Timeout, Waiting};
 use crate::pipe::defaults::out_of_range;
 use crate::pipe::options::{Options, Resolved};
 use rustix::fs::Mode;
+use std::time::Instant;
 use weir_policy::pipe::PipeShape;
 use weir_ring::board::MOST_RINGS;
 
@@ -127,13 +128,12 @@ impl PortOptions {
 pub struct PortWriterOptions {
     pipe: Options,
     has_piece_bytes: bool,
-    pub(super) connect_timeout: Timeout,
 }
 
 impl Default for PortWriterOptions {
     fn default() -> PortWriterOptions {
         let pipe = Options::new().capacity_bytes(RING_BYTES);
-        PortWriterOptions { pipe, has_piece_bytes: false, connect_timeout: Timeout::Now }
+        PortWriterOptions { pipe, has_piece_bytes: false }
     }
 }
 
@@ -164,10 +164,14 @@ impl PortWriterOptions {
         self
     }
 
-    /// Sets how long to wait for a reader if there is none: [`Timeout::Now`] by default.
+    /// Sets how long to wait for a reader if there is none, as [`Options::connect_timeout`] does.
     pub fn connect_timeout(mut self, timeout: impl Into<Timeout>) -> PortWriterOptions {
-        self.connect_timeout = timeout.into();
+        self.pipe = self.pipe.connect_timeout(timeout);
         self
+    }
+
+    pub(super) fn connect_until(&self) -> Option<Instant> {
+        self.pipe.connect_until()
     }
 
     pub(super) fn resolve(&self) -> Result<Resolved> {

@@ -1,7 +1,7 @@
 //! A writer to a port.
 
 use super::{DATA, FIRST, HELLO, LAST, PortWriterOptions};
-use crate::connect::acceptor::{hand_over, wait_until};
+use crate::connect::acceptor::hand_over;
 use crate::connect::name::{self, Subject};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result, Text};
@@ -72,7 +72,7 @@ impl PortWriter {
         options: &PortWriterOptions,
     ) -> Result<PortWriter> {
         let resolved = options.resolve()?;
-        let until = wait_until(options.connect_timeout);
+        let until = options.connect_until();
         // Made before the connection, so that the reader need not wait for it.
         let (file, map) = make_memory(MESSAGE, &resolved)?;
         let copy = copy_of(&file)?;

@@ -1,6 +1,7 @@
 //! What both ends of both kinds of pipe share: the memory, the lifeline, waiting and waking.
 
 use crate::connect::passing::close_shared_later;
+use crate::connect::peer::Ending;
 use crate::error::{Error, ErrorKind, Result, Text};
 use crate::memory::{Map, MapHere};
 use crate::park::doorbell::Doorbell;
@@ -70,12 +71,6 @@ pub struct End {
     pub arrived: Option<ParentOnly>,
     calls: Cell<u32>,
     handed_on: bool,
-}
-
-#[inline]
-fn has_closed(header: &PipeHeader, role: Role) -> bool {
-    // Acquire: pairs with the Release in `close`: what was published before is seen after.
-    role.sleep(header).closed.load(Ordering::Acquire) != 0
 }
 
 /// Adds records that a reader has taken to its account. Returns whether the writer waits for room.
@@ -314,13 +309,28 @@ impl End {
     /// As [`End::is_gone`], for a caller that knows that the memory is here, and who the other is.
     #[inline(always)]
     pub fn is_gone_from(&self, map: MapHere<'_>, other: Role) -> bool {
-        has_closed(map.words(), other) || self.life.is_dead()
+        other.has_closed(map.words()) || self.life.is_dead()
     }
 
     /// Whether the other end has closed, rather than died.
     #[inline]
     pub fn other_has_closed(&self) -> bool {
-        has_closed(self.header(), self.role.other())
+        self.role.other().has_closed(self.header())
+    }
+
+    /// How the other end has ended; `None` while it is there.
+    pub fn ending(&self) -> Option<Ending> {
+        // Looked at first: an end that closes publishes that before its socket hangs up.
+        let is_dead = self.life.is_dead();
+        if self.life.is_broken() {
+            return Some(Ending::ShutOut);
+        }
+        if self.other_has_closed() {
+            return Some(Ending::Closed);
+        }
+        // A writer that has gone on in another memory closes there.
+        let goes_on = self.role == Role::Reader && drain::has_moved(self.header());
+        (is_dead && !goes_on).then_some(Ending::Died)
     }
 
     /// Tells the other end on which CPU this one runs.
@@ -420,7 +430,7 @@ impl End {
     ) -> Result<Option<T>> {
         let Some(map) = self.map.here() else { return Err(self.elsewhere()) };
         let (words, life, role) = (map.words(), &*self.life, self.role);
-        let gone = || has_closed(words, role.other()) || life.is_dead();
+        let gone = || role.other().has_closed(words) || life.is_dead();
         let rivals = || self.life.rivals();
         let peer = || role.say_cpu(words);
         let found = self.spinner.spin(looks, until, peer, rivals, gone, || look(map))?;
@@ -483,9 +493,11 @@ impl End {
         self.doorbell.as_ref().map(AsFd::as_fd).ok_or_else(|| self.elsewhere())
     }
 
-    pub fn close(&self) {
-        // Release: pairs with the Acquire in `has_closed`.
-        self.role.sleep(self.header()).closed.store(1, Ordering::Release);
+    pub fn close(&mut self) {
+        self.role.close(self.header());
+        if self.role == Role::Reader {
+            self.close_next();
+        }
         self.wake_other(|_| true);
     }
 

@@ -1,14 +1,16 @@
 //! How an end moves to the next memory of its pipe, and to another process.
 
 use super::End;
+use super::drain::has_moved;
 use crate::error::{Error, Result};
 use crate::memory::Map;
 use crate::pipe::claim::{Claim, ClaimedFile};
 use crate::pipe::handle::{Handle, forked_meanwhile};
-use crate::pipe::storage::{copy_account, not_next, open_next};
+use crate::pipe::storage::{close_in, copy_account, not_next, open_next};
 use std::sync::Arc;
 use weir_policy::pipe::PipeShape;
 use weir_ring::RingMemory;
+use weir_ring::primitive::{Ordering, fence};
 
 impl End {
     /// Moves to the memory that follows this one, which the writer has announced. `resume` makes
@@ -49,6 +51,20 @@ impl End {
                 // What is in it is not lost: it may be that only memory lacks, and only for now.
                 self.arrived = Some(file);
                 Err(error)
+            }
+        }
+    }
+
+    /// Publishes in the memory that follows this one, if there is one, that the reader has closed:
+    /// its writer is there already.
+    pub fn close_next(&mut self) {
+        // Pairs with the fence in `Writer::move_to`: that sees that this end has closed, or this
+        // sees that there is another memory.
+        fence(Ordering::SeqCst);
+        if has_moved(self.header()) {
+            let next = self.arrived.take().or_else(|| self.life.take_next().ok().flatten());
+            if let Some(next) = next {
+                close_in(&next, &self.map);
             }
         }
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use weir_policy::pipe::PipeShape;
 use weir_ring::account::add;
 use weir_ring::layout::STREAM;
-use weir_ring::primitive::Ordering;
+use weir_ring::primitive::{Ordering, fence};
 use weir_ring::stream::StreamWriter;
 use weir_ring::{Corrupt, RingMemory};
 
@@ -224,6 +224,11 @@ impl Endpoint<StreamWriter> {
         })?;
         // Release: pairs with the Acquire in `drain::has_moved`: after all that was published here.
         old.header().writer.moved.store(generation, Ordering::Release);
+        // Pairs with the fence in `End::close_next`.
+        fence(Ordering::SeqCst);
+        if Role::Reader.has_closed(old.header()) {
+            Role::Reader.close(new.header());
+        }
         end.wake_other(|_| true);
         drain::say_full(&end.header().reader_sleep);
         end.move_to(file, Arc::new(new), shape);

@@ -14,6 +14,7 @@ pub(crate) use record_backlog::{First, RecordBacklog};
 pub use records::ElasticRecordReader;
 pub(crate) use turns::{AddDescriptor, Drainable, Drained, Draining, Pass, Turns};
 
+use crate::connect::peer::Ending;
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::ready::wait_ready;
@@ -210,6 +211,14 @@ impl ElasticReader {
     pub fn available(&mut self) -> Result<u64> {
         let mut sides = self.ring.enter()?;
         Ok(self.backlog.backlog_bytes() + sides.reader.available()?)
+    }
+
+    /// How the writer has ended, as [`Endpoint::ending`](crate::Endpoint::ending).
+    ///
+    /// # Errors
+    /// This is a forked child, and the end belongs to its parent.
+    pub fn ending(&self) -> Result<Option<Ending>> {
+        self.ring.enter()?.reader.ending()
     }
 
     /// A descriptor for poll(2) and epoll(7). It is readable until `try_read` returns

@@ -3,6 +3,7 @@
 
 use super::{AddDescriptor, Drainable, Draining, First, Pass, RecordBacklog, Turns};
 use super::{came_in_time, sleep_until_read_back};
+use crate::connect::peer::Ending;
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Map;
@@ -225,6 +226,14 @@ impl ElasticRecordReader {
             backlog.count(reader.parts()?.0);
         }
         reader.account()
+    }
+
+    /// How the writer has ended, as [`Endpoint::ending`](crate::Endpoint::ending).
+    ///
+    /// # Errors
+    /// This is a forked child, and the end belongs to its parent.
+    pub fn ending(&self) -> Result<Option<Ending>> {
+        self.ring.enter()?.reader.ending()
     }
 
     /// A descriptor for poll(2) and epoll(7). It is readable until `try_receive` returns
