@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use weir::mpx::RecordKind;
 use weir::tokio::{
-    MpxStream, PortSink, PortStream, RecordSink, RecordStream, StreamReader, StreamWriter,
+    Listener, MpxStream, PortSink, PortStream, RecordDuplex, RecordSink, RecordStream,
+    StreamReader, StreamWriter,
 };
 use weir::{
     Ending, ErrorKind, Event, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Options, Port, PortOptions,
@@ -253,5 +254,146 @@ fn a_writer_of_a_stream_can_be_suspended_and_resumed() {
         stream.port().resume(first.received.writer).expect("there");
         let second = stream.next().await.expect("one").expect("received");
         assert_eq!(second.bytes, b"2");
+    });
+}
+
+/// Answers each record with itself, and returns how the client ended.
+async fn echo(mut client: RecordDuplex) -> Option<Ending> {
+    while let Some(request) = client.receive().await.expect("received") {
+        client.send(&request).await.expect("sent");
+    }
+    client.ending().expect("here")
+}
+
+fn channel() -> (RecordDuplex, RecordDuplex) {
+    let options = Options::new().capacity_bytes(8192);
+    let (one, other) = weir::RecordDuplex::pair(&options).expect("a channel");
+    let registered = |side| RecordDuplex::new(side).expect("registered");
+    (registered(one), registered(other))
+}
+
+/// Accepting blocked a thread, so that a runtime of one thread stood still.
+#[test]
+fn a_listener_accepts_many_in_one_thread_with_them() {
+    run(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let name = directory.path().join("channels");
+        let inner = weir::Listener::bind(&name).expect("bound");
+        let listener = std::sync::Arc::new(Listener::new(inner).expect("registered"));
+        // More than are taken off the kernel's queue at a time, by two tasks.
+        let accepting: Vec<_> = (0..2)
+            .map(|_| {
+                let listener = listener.clone();
+                tokio::spawn(async move {
+                    let mut serving = Vec::new();
+                    for _ in 0..25 {
+                        let side: weir::RecordDuplex = listener.accept().await.expect("accepted");
+                        let side = RecordDuplex::new(side).expect("registered");
+                        serving.push(tokio::spawn(echo(side)));
+                    }
+                    serving
+                })
+            })
+            .collect();
+        let mut clients = Vec::new();
+        for number in 0..50_u32 {
+            let side = weir::RecordDuplex::connect(&name, &Options::new()).expect("connected");
+            let mut client = RecordDuplex::new(side).expect("registered");
+            clients.push(tokio::spawn(async move {
+                let request = number.to_le_bytes();
+                for _ in 0..10 {
+                    assert_eq!(client.request(&request).await.expect("a reply"), request);
+                }
+            }));
+            if number % 10 == 0 {
+                // The others get on, and the listener waits again.
+                tokio::task::yield_now().await;
+            }
+        }
+        for client in clients {
+            client.await.expect("no panic");
+        }
+        for accepted in accepting {
+            for serving in accepted.await.expect("no panic") {
+                assert_eq!(serving.await.expect("no panic"), Some(Ending::Closed));
+            }
+        }
+    });
+}
+
+/// A pipe that comes where a channel is accepted, one who sends nothing, and one who is not there yet.
+#[test]
+fn a_listener_that_waits_hears_whoever_connects() {
+    run(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let name = directory.path().join("pipes");
+        let inner = weir::Listener::bind(&name).expect("bound");
+        let listener = Listener::new(inner).expect("registered");
+        let silent = std::os::unix::net::UnixStream::connect(&name);
+        let waiting = tokio::time::timeout(Duration::from_millis(20), listener.accept());
+        let waited: Result<weir::Result<weir::Reader>, _> = waiting.await;
+        assert!(waited.is_err(), "nobody has connected with a memory");
+        let connecting = std::thread::spawn({
+            let name = name.clone();
+            move || weir::Writer::connect(&name, &Options::new()).expect("connected")
+        });
+        let reader: weir::Reader = listener.accept().await.expect("accepted");
+        drop(connecting.join().expect("no panic"));
+        let mut reader = StreamReader::new(reader).expect("registered");
+        assert_eq!(reader.read(&mut [0; 8]).await.expect("the end"), 0);
+        assert_eq!(reader.ending().expect("here"), Some(Ending::Closed));
+        let _writer = weir::Writer::connect(&name, &Options::new()).expect("connected");
+        let wrong: weir::Result<weir::RecordDuplex> = listener.accept().await;
+        assert_eq!(wrong.expect_err("a pipe").kind(), ErrorKind::Invalid);
+        drop(silent);
+    });
+}
+
+/// A request that was given up left its reply to the next one.
+#[test]
+fn a_request_that_is_given_up_leaves_the_next_its_own_reply() {
+    run(async {
+        let (mut client, mut server) = channel();
+        // Long replies: more of them than there is room for.
+        for number in 0..6_u8 {
+            let time = Duration::from_millis(5);
+            let late = tokio::time::timeout(time, client.request(&[number])).await;
+            assert!(late.is_err(), "nobody has answered");
+        }
+        let serving = tokio::spawn(async move {
+            let mut requests = Vec::new();
+            while let Some(request) = server.receive().await.expect("received") {
+                requests.push(request[0]);
+                server.send(&vec![request[0]; 3000]).await.expect("sent");
+            }
+            requests
+        });
+        for number in 100..110 {
+            let reply = client.request(&[number]).await.expect("a reply");
+            assert_eq!(reply, vec![number; 3000], "its own");
+        }
+        drop(client);
+        let requests = serving.await.expect("no panic");
+        assert_eq!(requests, [&[0][..], &(100..110).collect::<Vec<u8>>()].concat());
+    });
+}
+
+#[test]
+fn a_side_of_a_channel_that_is_gone_is_an_error_of_its_requests() {
+    run(async {
+        let (mut client, server) = channel();
+        let waiting = tokio::spawn(async move {
+            let error = client.request(b"anybody?").await.expect_err("nobody");
+            (error.kind(), client.ending().expect("here"))
+        });
+        tokio::task::yield_now().await;
+        drop(server);
+        assert_eq!(waiting.await.expect("no panic"), (ErrorKind::Closed, Some(Ending::Closed)));
+        let (writer, reader) = weir::records(&Options::new()).expect("a pipe");
+        let mut stream = RecordStream::new(reader).expect("registered");
+        assert_eq!(stream.ending().expect("here"), None);
+        drop(writer);
+        assert!(stream.next().await.is_none());
+        assert_eq!(stream.ending().expect("here"), Some(Ending::Closed));
     });
 }

@@ -1,6 +1,7 @@
 //! Records, and messages of ports, as streams and sinks.
 
 use super::{Registered, closed, item};
+use crate::connect::peer::Ending;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::Timeout;
 use crate::pipe::record::{RecordReader, RecordWriter};
@@ -11,10 +12,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// The first size of a buffer. It grows to the longest record.
-const BUFFER_BYTES: usize = 4096;
+pub(super) const BUFFER_BYTES: usize = 4096;
 
 /// Receives into a buffer, which grows if it is too small.
-fn receive_whole<T>(
+pub(super) fn receive_whole<T>(
     buffer: &mut Vec<u8>,
     mut receive: impl FnMut(&mut [u8]) -> Result<T>,
 ) -> Result<T> {
@@ -58,6 +59,14 @@ impl RecordStream {
     pub fn new(mut end: RecordReader) -> Result<RecordStream> {
         let registered = Registered::new(end.poll_descriptor()?)?;
         Ok(RecordStream { registered, end, buffer: vec![0; BUFFER_BYTES], was_told: false })
+    }
+
+    /// How the writer has ended, as [`Endpoint::ending`](crate::Endpoint::ending).
+    ///
+    /// # Errors
+    /// This is a forked child, and the end is its parent's.
+    pub fn ending(&self) -> Result<Option<Ending>> {
+        self.end.ending()
     }
 
     /// Gives the end back.

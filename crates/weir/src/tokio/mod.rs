@@ -1,8 +1,9 @@
 //! Ends for async programs with tokio (feature `tokio`).
 //!
 //! The ends of streams are [`AsyncRead`] and [`AsyncWrite`]. Records and messages of ports come by a
-//! [`Stream`] and go to a [`Sink`]. Records of an mpx come by a [`Stream`]. All must be made inside
-//! of a runtime whose I/O is enabled. An end that has something to do makes no system call; one that
+//! [`Stream`] and go to a [`Sink`]. Records of an mpx come by a [`Stream`]. A [`Listener`] accepts
+//! ends, and a [`RecordDuplex`] sends requests and receives replies. All must be made inside of a
+//! runtime whose I/O is enabled. An end that has something to do makes no system call; one that
 //! has nothing to do waits in the reactor's epoll.
 //!
 //! ```
@@ -23,10 +24,12 @@
 //! [`Stream`]: futures_core::Stream
 //! [`Sink`]: futures_sink::Sink
 
+mod channels;
 mod exchange;
 mod messages;
 mod streams;
 
+pub use channels::{Listener, RecordDuplex};
 pub use exchange::{MpxRecord, MpxStream};
 pub use messages::{PortMessage, PortSink, PortStream, RecordSink, RecordStream};
 pub use streams::{StreamReader, StreamWriter};
@@ -59,15 +62,30 @@ impl Registered {
         context: &mut Context<'_>,
         mut attempt: impl FnMut() -> Result<T>,
     ) -> Poll<Result<T>> {
-        let failed = |cause: std::io::Error| Error::os("wait for", "an end", cause);
         loop {
-            let mut guard = ready!(self.descriptor.poll_read_ready(context)).map_err(failed)?;
+            let mut guard = ready!(self.descriptor.poll_read_ready(context)).map_err(wait_error)?;
             match attempt() {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => guard.clear_ready(),
                 outcome => return Poll::Ready(outcome),
             }
         }
     }
+
+    /// As [`Registered::poll`], for any number of tasks at once. Nothing is lost where one stops
+    /// waiting.
+    async fn attempt<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            let mut guard = self.descriptor.readable().await.map_err(wait_error)?;
+            match attempt() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => guard.clear_ready(),
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+fn wait_error(cause: std::io::Error) -> Error {
+    Error::os("wait for", "an end", cause)
 }
 
 /// What a stream gives for the outcome of a call that receives. It ends where nothing can come any

@@ -1,6 +1,7 @@
 //! Streams of bytes for tokio.
 
 use super::{Registered, closed};
+use crate::connect::peer::Ending;
 use crate::error::Result;
 use crate::pipe::stream::{Reader, Writer};
 use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -36,6 +37,14 @@ impl StreamReader {
     /// The kernel has no descriptors left; there is no runtime, or one without I/O.
     pub fn new(mut end: Reader) -> Result<StreamReader> {
         Ok(StreamReader { registered: Registered::new(end.poll_descriptor()?)?, end })
+    }
+
+    /// How the writer has ended, as [`Endpoint::ending`](crate::Endpoint::ending).
+    ///
+    /// # Errors
+    /// This is a forked child, and the end is its parent's.
+    pub fn ending(&self) -> Result<Option<Ending>> {
+        self.end.ending()
     }
 
     /// Gives the end back.
