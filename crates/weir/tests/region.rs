@@ -234,18 +234,66 @@ fn a_file_that_others_cut_off_is_an_error() {
     }
 }
 
+/// A dirty page beyond the new end was written back, which made the file long again with a hole. What
+/// lay there was read as zeros.
+#[test]
+fn what_was_cut_off_is_an_error_for_ever_and_the_file_stays_short() {
+    const PAGES: u64 = 128;
+    for engine in ["a whole file", "an odd length"] {
+        let bytes = PAGES * PAGE as u64 - u64::from(engine == "an odd length") * 100;
+        let (file, _) = file_of(bytes as usize);
+        let other = file.try_clone().expect("cloned");
+        let region = Region::over(file, &options(LEAST)).expect("made");
+        let word = |page: u64| (page + 1).to_le_bytes();
+        let put = |page: u64| region.write_at(page * PAGE as u64 + 8, &word(page));
+        (0..PAGES).for_each(|page| put(page).expect("written"));
+        region.flush().expect("flushed");
+        // Dirty pages at the end, which go to make room for the others.
+        (PAGES - 4..PAGES).for_each(|page| put(page).expect("written"));
+        let half = bytes / 2;
+        other.set_len(half).expect("cut off");
+        let mut cut = 0;
+        for round in 0..3 {
+            for page in (0..PAGES).rev().chain(0..PAGES) {
+                match region.read_array::<8>(page * PAGE as u64 + 8) {
+                    Ok(found) => assert_eq!(found, word(page), "page {page} of {engine}"),
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Os, "{error}");
+                        let text = error.to_string();
+                        assert!(text.contains("others have made it shorter"), "{text}");
+                        cut += u64::from(page > PAGES / 2);
+                    }
+                }
+            }
+            // Whoever makes it long again does not bring back what was in it.
+            assert_eq!(other.metadata().expect("there").len(), half, "round {round}");
+            let _ = put(PAGES - 1);
+        }
+        // All but the pages that are in memory.
+        assert!(cut >= 3 * 2 * (PAGES / 2 - 10), "{cut} reads failed");
+        other.set_len(bytes).expect("made long again");
+        let found = region.read_array::<8>(PAGES / 2 * PAGE as u64 + PAGE as u64 * 9 + 8);
+        found.expect_err("it is lost");
+        region.flush().expect_err("what is dirty has no place");
+        drop(region);
+    }
+}
+
 /// A page that cannot be read ends its toucher, and is not zeros.
 #[test]
 fn a_touch_of_a_page_that_cannot_be_read_ends_in_sigbus() {
     use std::os::unix::process::ExitStatusExt;
-    let output = Command::new(std::env::current_exe().expect("a program"))
-        .args(["--exact", common::ROLE_TEST, "--nocapture", "--test-threads=1", "-q"])
-        .env("WEIR_TEST_ROLE", "cut off")
-        .output()
-        .expect("started");
-    let text = String::from_utf8_lossy(&output.stdout);
-    if !text.contains("SKIPPED") {
-        assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{text}");
+    // The second one has dirty pages beyond the new end, which have to go first.
+    for role in ["cut off", "cut off beneath dirty pages"] {
+        let output = Command::new(std::env::current_exe().expect("a program"))
+            .args(["--exact", common::ROLE_TEST, "--nocapture", "--test-threads=1", "-q"])
+            .env("WEIR_TEST_ROLE", role)
+            .output()
+            .expect("started");
+        let text = String::from_utf8_lossy(&output.stdout);
+        if !text.contains("SKIPPED") {
+            assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{role}: {text}");
+        }
     }
 }
 
@@ -424,6 +472,21 @@ fn in_a_role() {
                 Ok(region) => {
                     other.set_len(0).expect("cut off");
                     panic!("it read {}", region[BYTES / 2]);
+                }
+                Err(why) => println!("SKIPPED: {why}"),
+            }
+        }
+        Some("cut off beneath dirty pages") => {
+            let (file, _) = file_of(BYTES);
+            let other = file.try_clone().expect("cloned");
+            match MappedRegion::over(sole(&file), &options(LEAST)) {
+                Ok(mut region) => {
+                    region.iter_mut().step_by(PAGE).for_each(|byte| *byte = 7);
+                    region.flush().expect("flushed");
+                    region.iter_mut().rev().step_by(PAGE).take(4).for_each(|byte| *byte = 8);
+                    other.set_len(BYTES as u64 / 2).expect("cut off");
+                    let sum: u64 = region.iter().step_by(PAGE).map(|byte| u64::from(*byte)).sum();
+                    panic!("it read all of it: {sum} of {}", 7 * BYTES / PAGE);
                 }
                 Err(why) => println!("SKIPPED: {why}"),
             }

@@ -409,3 +409,30 @@ fn what_a_stranger_or_a_member_sends_holds_up_no_region() {
     let (honest, _socket) = join().expect("joined");
     in_time("a fault of another", || honest.read_at(0, &mut [0; 8])).expect("read");
 }
+
+/// A dirty page beyond the new end made the file long again, and members read zeros.
+#[test]
+fn what_was_cut_off_of_a_shared_regions_file_is_no_zeros() {
+    if !is_here() {
+        return;
+    }
+    let file = tempfile::tempfile().expect("a file");
+    file.set_len(BYTES).expect("set");
+    let other = file.try_clone().expect("cloned");
+    let region = SharedRegion::over(file, &options()).expect("made");
+    let put = |page: u64| region.write_at(page * PAGE, &(page + 1).to_le_bytes());
+    (0..PAGES).for_each(|page| put(page).expect("written"));
+    region.flush().expect("flushed");
+    (PAGES - 4..PAGES).for_each(|page| put(page).expect("written"));
+    other.set_len(BYTES / 2).expect("cut off");
+    let mut failed = 0;
+    for page in (0..PAGES).rev().chain(0..PAGES) {
+        let mut found = [0; 8];
+        match region.read_at(page * PAGE, &mut found) {
+            Ok(()) => assert_eq!(u64::from_le_bytes(found), page + 1, "page {page}"),
+            Err(error) => failed += u64::from(error.kind() == ErrorKind::Os),
+        }
+    }
+    assert!(failed > PAGES / 2, "{failed} reads failed");
+    assert_eq!(other.metadata().expect("there").len(), BYTES / 2);
+}

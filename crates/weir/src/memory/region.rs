@@ -13,7 +13,9 @@ use std::sync::Arc;
 use weir_policy::paging::Run;
 use weir_sys::forks::ParentOnly;
 use weir_sys::may_reach;
-use weir_sys::spill::{self, MemoryPiece, SpillEngine, SpillFile, TransferDirection};
+use weir_sys::spill::{
+    self, MOST_IN_FLIGHT, MemoryPiece, SpillEngine, SpillFile, TransferDirection,
+};
 use weir_sys::userfault::{UserFault, UserFaults};
 
 /// The name of the memory in /proc.
@@ -250,6 +252,9 @@ pub(crate) struct PageTransfers {
     engine: Box<dyn SpillEngine>,
     /// Bytes from here on are not in the file: the rest of the last page.
     end: u64,
+    /// A user's file, which others may cut off.
+    cuttable: Option<ParentOnly>,
+    is_cut: bool,
     is_direct: bool,
     remarks: Vec<String>,
 }
@@ -264,23 +269,24 @@ impl PageTransfers {
             let number = file.get().ok_or_else(|| failed(Errno::BADF.into()))?;
             let _ = rustix::fs::ftruncate(number, bytes);
         }
-        PageTransfers::with(file, u64::MAX)
+        PageTransfers::with(file, u64::MAX, None)
     }
 
     /// Takes a user's file.
     pub(crate) fn over(file: std::fs::File, bytes: u64) -> Result<PageTransfers> {
-        let file = SpillFile::over(OwnedFd::from(file))
-            .map_err(|cause| Error::os("page", "the file of a region", cause))?;
-        PageTransfers::with(file, bytes)
+        let failed = |cause: std::io::Error| Error::os("page", "the file of a region", cause);
+        let copy = file.try_clone().and_then(|copy| ParentOnly::new(copy.into()));
+        let file = SpillFile::over(OwnedFd::from(file)).map_err(failed)?;
+        PageTransfers::with(file, bytes, Some(copy.map_err(failed)?))
     }
 
-    fn with(file: SpillFile, end: u64) -> Result<PageTransfers> {
+    fn with(file: SpillFile, end: u64, cuttable: Option<ParentOnly>) -> Result<PageTransfers> {
         let (is_direct, mut remarks) = (file.is_direct(), file.remarks().to_vec());
         let wanted = super::transfers::wanted_engine()?;
         let (engine, reason) = spill::open(file, wanted)
             .map_err(|cause| Error::os("start", "the engine of a region", cause))?;
         remarks.extend(reason);
-        Ok(PageTransfers { engine, end, is_direct, remarks })
+        Ok(PageTransfers { engine, end, cuttable, is_cut: false, is_direct, remarks })
     }
 
     /// Puts an engine that fails on demand around this one.
@@ -301,6 +307,21 @@ impl PageTransfers {
         line
     }
 
+    /// Whether the user's file was once shorter than the region. What was cut off is lost: a page
+    /// that were written beyond the end would make the file long again, with zeros in between.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Fails for ever once the user's file was found shorter than the region.
+    fn check_length(&mut self) -> std::result::Result<(), Errno> {
+        if let Some(file) = self.cuttable.as_ref().filter(|_| !self.is_cut) {
+            let length = file.here().and_then(rustix::fs::fstat)?.st_size as u64;
+            self.is_cut = length < self.end;
+        }
+        if self.is_cut { Err(Errno::IO) } else { Ok(()) }
+    }
+
     /// Begins a transfer of pages that the policy gives to nobody else meanwhile: whether it could.
     pub(crate) fn start(
         &mut self,
@@ -309,6 +330,9 @@ impl PageTransfers {
         direction: TransferDirection,
         run: Run,
     ) -> bool {
+        if direction == TransferDirection::ToDisk && self.check_length().is_err() {
+            return false;
+        }
         let piece = memory.piece(run, self.end);
         let offset = u64::from(run.first) * memory.page_bytes as u64;
         // SAFETY: the pages stay mapped while the engine lives (the region drops the engine
@@ -319,9 +343,20 @@ impl PageTransfers {
         started
     }
 
-    /// Calls `each` for the transfers that have ended.
-    pub(crate) fn completed(&mut self, each: &mut dyn FnMut(u64, std::result::Result<(), Errno>)) {
-        self.engine.completed(each);
+    /// Returns the transfers that have ended, and how.
+    pub(crate) fn completed(
+        &mut self,
+    ) -> impl Iterator<Item = (u64, std::result::Result<(), Errno>)> + use<> {
+        let mut done = [(0, Ok(())); MOST_IN_FLIGHT];
+        let mut count = 0;
+        self.engine.completed(&mut |token, result| {
+            done[count] = (token, result);
+            count += 1;
+        });
+        // Looked at once they have ended: the file may have been cut off while they were under way,
+        // and an earlier write have made it long again.
+        let whole = if count > 0 { self.check_length() } else { Ok(()) };
+        done.into_iter().take(count).map(move |(token, result)| (token, result.and(whole)))
     }
 
     pub(crate) fn in_flight(&self) -> usize {

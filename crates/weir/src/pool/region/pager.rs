@@ -3,7 +3,7 @@
 use super::account::RegionAccount;
 use super::board::AccountPage;
 use super::share::Share;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemberFront, PageTransfers, RegionFront, RegionMemory, SharedFronts};
 use crate::park::ready::wait_for_any;
 use rustix::event::{PollFd, PollFlags};
@@ -247,13 +247,8 @@ impl Pager {
     }
 
     fn take_ended(&mut self) {
-        let mut done = [(0, Ok(())); 32];
-        let mut count = 0;
-        self.transfers.completed(&mut |token, result| {
-            done[count] = (token as usize, result);
-            count += 1;
-        });
-        done[..count].iter().for_each(|(token, result)| self.ended(*token, *result));
+        let done = self.transfers.completed();
+        done.for_each(|(token, result)| self.ended(token as usize, result));
     }
 
     /// Waits until a transfer has ended.
@@ -430,6 +425,10 @@ impl Pager {
             (Some(cause), _) => ("read a page of", cause),
             (None, cause) => ("write a page of", cause.unwrap_or(Errno::IO)),
         };
+        if self.transfers.is_cut() {
+            let why = "others have made it shorter";
+            return Err(Error::new(ErrorKind::Os, operation, "the region's file", why));
+        }
         Err(Error::os(operation, "the region's file", cause))
     }
 
