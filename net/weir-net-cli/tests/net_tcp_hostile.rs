@@ -31,6 +31,25 @@ fn a_thousand_connections_are_served_at_once() {
     switch.end();
 }
 
+/// 2,048 clients of one host that had sent half a request kept everybody out.
+#[test]
+fn clients_of_http_that_send_half_a_request_keep_nobody_out() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let directory = bed.directory.path().join("served");
+    std::fs::create_dir(&directory).expect("made");
+    let file = directory.join("f");
+    std::fs::write(&file, b"contents").expect("written");
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(&file, readable).expect("set");
+    let mut switch = bed.switch("--inline");
+    let mut server = bed.net(&format!("serve --http {} --quiet --tun weir0", directory.display()));
+    server.said("serve is up at");
+    let crowd = bed.script("crowd.py slow 2048 20");
+    assert_eq!(crowd["served"], 20, "{crowd}");
+    server.end();
+    switch.end();
+}
+
 #[test]
 fn clients_that_never_read_hold_up_nobody_and_are_told_apart() {
     let Some(bed) = Bed::new(&[]) else { return };

@@ -157,6 +157,9 @@ pub trait Stack {
     /// Forgets a connection. One that is not over ends by itself.
     fn forget(&mut self, id: ConnectionId);
 
+    /// Returns for how many more connections there is room.
+    fn free(&self) -> usize;
+
     /// Returns what was counted.
     fn counts(&self) -> TcpCounts;
 

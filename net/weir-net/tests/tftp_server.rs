@@ -162,6 +162,30 @@ fn nothing_gives_way_to_what_is_refused_and_what_gives_way_is_told() {
     assert!(!is_there(&directory, "new"), "it goes on");
 }
 
+/// A transfer whose client acknowledges, however slowly, gives way to none. So a host may have only
+/// some of all.
+#[test]
+fn slow_transfers_of_one_host_leave_room_for_others() {
+    let rules = TransferRules { most_transfers: 4, most_of_a_host: 2, ..TransferRules::default() };
+    let other = SocketAddr::from(([10, 9, 0, 3], 9));
+    let (_, _, request) = writes(9, "of another");
+    let (_, _, contents) = block(2, 9);
+    let batches = vec![
+        vec![reads(1, "there"), reads(2, "./there")],
+        vec![acknowledges(0, 1, 1), acknowledges(1, 2, 1)],
+        vec![(PORT, other, request)],
+        vec![writes(3, "third")],
+        vec![(FIRST + 2, other, contents)],
+        vec![acknowledges(0, 1, 2), acknowledges(1, 2, 2)],
+    ];
+    let (directory, reports) = served(rules, batches);
+    for name in ["there", "./there", "of another"] {
+        assert_eq!(end(&reports, name), (TransferState::Completed, ""), "{reports:?}");
+    }
+    assert!(is_there(&directory, "of another"));
+    assert_eq!(end(&reports, "third").0, TransferState::Failed);
+}
+
 /// No line said that it was refused, and no figure.
 #[test]
 fn a_request_in_a_mode_that_is_not_known_is_a_refused_one() {

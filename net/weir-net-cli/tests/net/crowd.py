@@ -4,6 +4,8 @@ crowd.py echo COUNT BYTES    COUNT connections to the echo port, all open before
                              sent; each sends BYTES that no other sends, and checks every byte
 crowd.py mute COUNT SECONDS  COUNT connections to the port of characters that never read; meanwhile one
                              to the echo port, whose bytes come back; says how many of the mute are open
+crowd.py slow COUNT TRIES    COUNT connections to the port of HTTP that send half a head; says how often
+                             another one gets the file /f, of so many tries
 """
 
 import json
@@ -13,7 +15,7 @@ import socket
 import sys
 import time
 
-HOST, ECHO, CHARGEN = "10.9.0.2", 7, 19
+HOST, ECHO, CHARGEN, HTTP = "10.9.0.2", 7, 19, 80
 # How long anything is waited for, seconds.
 PATIENCE = 40
 
@@ -89,7 +91,25 @@ def mute(count, seconds):
     return {"echo": "same", "rounds": rounds, "open": opened}
 
 
+def slow(count, tries):
+    lines = []
+    for _ in range(count):
+        lines.append(connect(HTTP))
+        lines[-1].sendall(b"GET /f HTTP/1.0\r\nX: ")
+    served = 0
+    for _ in range(tries):
+        line = connect(HTTP)
+        line.sendall(b"GET /f HTTP/1.0\r\n\r\n")
+        try:
+            got = b"".join(iter(lambda: line.recv(65536), b""))
+            served += got.endswith(b"contents")
+        except OSError:
+            pass
+        line.close()
+    return {"served": served, "tries": tries}
+
+
 resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
 game, count, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-json.dump({"echo": echo, "mute": mute}[game](count, size), sys.stdout)
+json.dump({"echo": echo, "mute": mute, "slow": slow}[game](count, size), sys.stdout)
 print()

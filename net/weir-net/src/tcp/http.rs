@@ -63,6 +63,7 @@ struct Answer {
 pub struct HttpConnection {
     received: Vec<u8>,
     answer: Option<Answer>,
+    has_answered: bool,
     is_over: bool,
 }
 
@@ -70,6 +71,12 @@ impl HttpConnection {
     /// Whether no answer is being sent.
     pub fn is_idle(&self) -> bool {
         self.answer.is_none()
+    }
+
+    /// Whether it has begun a request and not ended its head, or has sent nothing at all.
+    pub fn owes_head(&self) -> bool {
+        let has_begun = !self.received.is_empty() || !self.has_answered;
+        self.answer.is_none() && !self.is_over && has_begun
     }
 
     /// Takes what came, and sends what has room.
@@ -115,7 +122,10 @@ impl HttpConnection {
                 }
                 taken
             });
-            served.bytes_in += bytes;
+            if !is_over {
+                // What comes after the last answer keeps no connection.
+                served.bytes_in += bytes;
+            }
             let open = matches!(stack.phase(id), Phase::Open { sends: true, .. });
             if !self.is_over && open && !self.received.is_empty() {
                 self.answer = self.answer(jail, client, see);
@@ -155,6 +165,7 @@ impl HttpConnection {
         let bytes = answer.body.as_ref().map_or(0, |body| body.end);
         see(Answered { client, request: told, status, bytes });
         self.received.drain(..taken);
+        self.has_answered = true;
         Some(answer)
     }
 }

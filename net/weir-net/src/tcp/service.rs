@@ -25,6 +25,12 @@ const REPORT_NS: u64 = 100_000_000;
 const IDLE_NS: u64 = 60_000_000_000;
 /// How long nobody may type, and nothing may be shown, on a terminal.
 const IDLE_TERMINAL_NS: u64 = 3_600_000_000_000;
+/// How long a client of HTTP may take for the head of a request.
+const HEAD_NS: u64 = 20_000_000_000;
+/// Most connections of a host: half of those that there can be.
+const MOST_OF_HOST: usize = 1024;
+/// For so many connections there is room at the beginning of a turn, as far as others give way.
+const SPARE: usize = 256;
 /// Most terminals at a time.
 const MOST_TERMINALS: usize = 16;
 /// Most bytes of a connection before the others get a turn.
@@ -101,6 +107,10 @@ struct Connection {
     bytes_in: u64,
     bytes_out: u64,
     active_ns: u64,
+    /// When an answer by HTTP was last under way, or it began.
+    answered_ns: u64,
+    /// When it last owed no head of a request, or it began.
+    head_ns: u64,
     http: HttpConnection,
     terminal: Option<TerminalConnection>,
 }
@@ -108,6 +118,11 @@ struct Connection {
 /// Services on the ports of an endpoint.
 pub struct TcpServer {
     endpoint: TcpEndpoint,
+    served: ServedPorts,
+}
+
+/// Services on ports, and the connections that they serve.
+struct ServedPorts {
     services: HashMap<u16, Service>,
     connections: HashMap<ConnectionId, Connection>,
     scratch: Vec<u8>,
@@ -117,26 +132,19 @@ pub struct TcpServer {
 
 impl std::fmt::Debug for TcpServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TcpServer").field("services", &self.services).finish_non_exhaustive()
+        f.debug_struct("TcpServer").field("services", &self.served.services).finish_non_exhaustive()
     }
 }
 
 impl TcpServer {
     /// Serves on an endpoint that listens on the ports of these services.
     pub fn new(endpoint: TcpEndpoint, services: HashMap<u16, Service>) -> TcpServer {
-        let characters = (0..LINES)
-            .flat_map(|line| {
-                let character = move |at| b' ' + ((line + at) % LINES) as u8;
-                (0..LINE_BYTES - 2).map(character).chain(*b"\r\n")
-            })
-            .collect();
-        let (connections, scratch) = (HashMap::new(), vec![0; 64 << 10]);
-        TcpServer { endpoint, services, connections, scratch, characters, log: None }
+        TcpServer { endpoint, served: ServedPorts::new(services) }
     }
 
     /// Logs from now on when connections begin, end, fail, send again and stall.
     pub fn log_to(&mut self, log: Log) {
-        self.log = Some(log);
+        self.served.log = Some(log);
     }
 
     /// Returns the endpoint.
@@ -146,7 +154,7 @@ impl TcpServer {
 
     /// Returns how many connections there are.
     pub fn connections(&self) -> usize {
-        self.connections.len()
+        self.served.connections.len()
     }
 
     /// Serves until `stop` is set. Shows what happened.
@@ -161,21 +169,15 @@ impl TcpServer {
             let time = self.endpoint.idle_time(most);
             self.wait_for(time)?;
             let now_ns = self.endpoint.now_ns();
-            while let Some((port, remote, change)) = self.endpoint.stack().next_change() {
-                log_change(self.log.as_ref(), port, remote, change);
-            }
-            while let Some(accepted) = self.endpoint.stack().accept() {
-                self.admit(accepted, now_ns, &mut see);
-            }
-            more = self.serve_all(now_ns, &mut see);
+            more = self.served.turn(self.endpoint.stack(), now_ns, &mut see);
             self.endpoint.poll()?;
-            let state = (self.endpoint.counts(), self.connections.len());
+            let state = (self.endpoint.counts(), self.connections());
             let is_due = told.is_none_or(|(told, told_ns)| {
                 told != state && now_ns.saturating_sub(told_ns) >= REPORT_NS
             });
             if is_due {
                 told = Some((state, now_ns));
-                self.endpoint.report(self.connections.len())?;
+                self.endpoint.report(self.connections())?;
             }
         }
         Ok(())
@@ -183,8 +185,9 @@ impl TcpServer {
 
     /// Waits for something to do, up to this long, and takes what has come by TCP.
     fn wait_for(&mut self, time: Duration) -> Result<()> {
-        let TcpServer { endpoint, connections, .. } = self;
-        let terminals = connections.values().filter_map(|connection| connection.terminal.as_ref());
+        let TcpServer { endpoint, served } = self;
+        let connections = served.connections.values();
+        let terminals = connections.filter_map(|connection| connection.terminal.as_ref());
         let outputs: Vec<_> = terminals.filter_map(TerminalConnection::waits_for_output).collect();
         if outputs.is_empty() {
             return endpoint.run_for(time);
@@ -195,25 +198,113 @@ impl TcpServer {
         wait_for(&mut polled, Some(time), "packets and terminals")?;
         endpoint.run_for(Duration::ZERO)
     }
+}
+
+impl ServedPorts {
+    fn new(services: HashMap<u16, Service>) -> ServedPorts {
+        let characters = (0..LINES)
+            .flat_map(|line| {
+                let character = move |at| b' ' + ((line + at) % LINES) as u8;
+                (0..LINE_BYTES - 2).map(character).chain(*b"\r\n")
+            })
+            .collect();
+        let (connections, scratch) = (HashMap::new(), vec![0; 64 << 10]);
+        ServedPorts { services, connections, scratch, characters, log: None }
+    }
+
+    /// Takes new connections in, and gives each a turn. Returns whether one of them has more to do at
+    /// once.
+    fn turn(
+        &mut self,
+        stack: &mut impl Stack,
+        now_ns: u64,
+        see: &mut impl FnMut(&ServiceEvent),
+    ) -> bool {
+        while let Some((port, remote, change)) = stack.next_change() {
+            log_change(self.log.as_ref(), port, remote, change);
+        }
+        while let Some(accepted) = stack.accept() {
+            self.admit(stack, accepted, now_ns, see);
+        }
+        self.serve_all(stack, now_ns, see)
+    }
 
     /// Begins to serve a connection.
-    fn admit(&mut self, accepted: Accepted, now_ns: u64, see: &mut impl FnMut(&ServiceEvent)) {
-        let terminal = match self.services.get(&accepted.local_port) {
-            Some(Service::Telnet(telnet)) => match self.open_terminal(telnet, accepted) {
-                Ok(terminal) => Some(terminal),
-                Err(why) => {
-                    let stack = self.endpoint.stack();
-                    stack.abort(accepted.id);
-                    stack.forget(accepted.id);
-                    return see(&ServiceEvent::Refused { client: accepted.remote, why });
-                }
-            },
-            _ => None,
+    fn admit(
+        &mut self,
+        stack: &mut impl Stack,
+        accepted: Accepted,
+        now_ns: u64,
+        see: &mut impl FnMut(&ServiceEvent),
+    ) {
+        let terminal = self.make_room(stack, accepted, see).and_then(|()| {
+            match self.services.get(&accepted.local_port) {
+                Some(Service::Telnet(telnet)) => self.open_terminal(telnet, accepted).map(Some),
+                _ => Ok(None),
+            }
+        });
+        let terminal = match terminal {
+            Ok(terminal) => terminal,
+            Err(why) => {
+                stack.abort(accepted.id);
+                stack.forget(accepted.id);
+                return see(&ServiceEvent::Refused { client: accepted.remote, why });
+            }
         };
-        let http = HttpConnection::default();
-        let (bytes_in, bytes_out, active_ns) = (0, 0, now_ns);
-        let fresh = Connection { accepted, bytes_in, bytes_out, active_ns, http, terminal };
+        let fresh = Connection {
+            accepted,
+            bytes_in: 0,
+            bytes_out: 0,
+            active_ns: now_ns,
+            answered_ns: now_ns,
+            head_ns: now_ns,
+            http: HttpConnection::default(),
+            terminal,
+        };
         self.connections.insert(accepted.id, fresh);
+    }
+
+    /// Makes room for a connection, where its host has as many as it may, or few are left for all.
+    fn make_room(
+        &mut self,
+        stack: &mut impl Stack,
+        accepted: Accepted,
+        see: &mut impl FnMut(&ServiceEvent),
+    ) -> std::result::Result<(), String> {
+        let host = accepted.remote.ip();
+        let of_host = self.connections.values().filter(|other| other.accepted.remote.ip() == host);
+        if of_host.count() >= MOST_OF_HOST && !self.give_way(stack, Some(host), see) {
+            return Err(format!("{host} has {MOST_OF_HOST} connections already"));
+        }
+        if stack.free() < SPARE {
+            self.give_way(stack, None, see);
+        }
+        Ok(())
+    }
+
+    /// Ends the connection of HTTP, of this host if one is given, to which we have owed no answer
+    /// for longest: whether there was one.
+    fn give_way(
+        &mut self,
+        stack: &mut impl Stack,
+        host: Option<&Ipv4Addr>,
+        see: &mut impl FnMut(&ServiceEvent),
+    ) -> bool {
+        let ServedPorts { services, connections, log, .. } = self;
+        let oldest = connections.iter().filter(|(id, other)| {
+            let service = services.get(&other.accepted.local_port);
+            host.is_none_or(|host| other.accepted.remote.ip() == host)
+                && matches!(service, Some(Service::Http(_)))
+                && other.http.is_idle()
+                && stack.left_bytes(**id) == 0
+        });
+        let oldest = oldest.min_by_key(|(id, other)| (other.answered_ns, id.0)).map(|(id, _)| *id);
+        let Some(old) = oldest.and_then(|id| connections.remove(&id)) else { return false };
+        stack.abort(old.accepted.id);
+        stack.forget(old.accepted.id);
+        log_end(log.as_ref(), &old, true);
+        see(&old.ended(services.get(&old.accepted.local_port)));
+        true
     }
 
     fn open_terminal(
@@ -232,9 +323,13 @@ impl TcpServer {
     }
 
     /// Gives each connection a turn. Returns whether one of them has more to do at once.
-    fn serve_all(&mut self, now_ns: u64, see: &mut impl FnMut(&ServiceEvent)) -> bool {
-        let TcpServer { endpoint, services, connections, scratch, characters, log } = self;
-        let stack = endpoint.stack();
+    fn serve_all(
+        &mut self,
+        stack: &mut impl Stack,
+        now_ns: u64,
+        see: &mut impl FnMut(&ServiceEvent),
+    ) -> bool {
+        let ServedPorts { services, connections, scratch, characters, log } = self;
         let mut more = false;
         connections.retain(|id, connection| {
             let service = services.get(&connection.accepted.local_port);
@@ -251,8 +346,8 @@ impl TcpServer {
                 connection.active_ns = now_ns;
             }
             more |= moved >= TURN_BYTES;
-            let idle_ns = if connection.terminal.is_some() { IDLE_TERMINAL_NS } else { IDLE_NS };
-            let is_idle = now_ns.saturating_sub(connection.active_ns) >= idle_ns;
+            let is_http = matches!(service, Some(Service::Http(_)));
+            let is_idle = connection.is_idle(is_http, now_ns);
             // What came before a reset is still served, unless nobody takes it.
             if is_idle || (moved == 0 && stack.is_over(*id)) {
                 stack.abort(*id);
@@ -262,9 +357,7 @@ impl TcpServer {
             more |= matches!(phase, Phase::Open { receives: false, .. }) && moved > 0;
             if matches!(phase, Phase::Open { receives: false, sends: true }) && moved == 0 {
                 // The client has sent its last, and everything for it is in the stack.
-                if service.is_none_or(|service| !matches!(service, Service::Http(_)))
-                    || connection.http.is_idle()
-                {
+                if !is_http || connection.http.is_idle() {
                     stack.close(*id);
                     phase = stack.phase(*id);
                 }
@@ -285,6 +378,20 @@ impl TcpServer {
 }
 
 impl Connection {
+    /// Whether it has done nothing for too long, or owes the head of a request for too long. To be
+    /// called in each turn.
+    fn is_idle(&mut self, is_http: bool, now_ns: u64) -> bool {
+        let idle_ns = if self.terminal.is_some() { IDLE_TERMINAL_NS } else { IDLE_NS };
+        let is_for = |since_ns: u64, most_ns| now_ns.saturating_sub(since_ns) >= most_ns;
+        if !self.http.is_idle() {
+            self.answered_ns = now_ns;
+        }
+        if !self.http.owes_head() {
+            self.head_ns = now_ns;
+        }
+        is_for(self.active_ns, idle_ns) || is_http && is_for(self.head_ns, HEAD_NS)
+    }
+
     /// Describes how it ended, for those who watch the server.
     fn ended(&self, service: Option<&Service>) -> ServiceEvent {
         ServiceEvent::Ended {
@@ -400,3 +507,6 @@ fn generate(stack: &mut impl Stack, connection: &mut Connection, characters: &[u
     }
     total
 }
+
+#[cfg(test)]
+mod tests;

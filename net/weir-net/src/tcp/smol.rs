@@ -443,6 +443,10 @@ impl Stack for SmolStack {
         }
     }
 
+    fn free(&self) -> usize {
+        MOST_SOCKETS.saturating_sub(self.known.len())
+    }
+
     fn counts(&self) -> TcpCounts {
         TcpCounts {
             segments_out: self.flows.segments,
