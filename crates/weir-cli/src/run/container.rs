@@ -9,6 +9,7 @@ use std::fs::{read, read_dir, read_to_string};
 use std::path::{Path, PathBuf};
 use weir_measure::cgroup;
 use weir_sys::Pid;
+use weir_sys::places::variable;
 use weir_sys::proc::processes;
 
 /// The fewest digits by which a number is known.
@@ -50,8 +51,8 @@ fn numbers(name: &str) -> Vec<String> {
 
 /// Where Podman keeps its containers: those of root, and those of this user.
 fn podman_storages() -> Vec<PathBuf> {
-    let own = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
-    let own = own.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".local/share")));
+    let own = variable("XDG_DATA_HOME").map(PathBuf::from);
+    let own = own.or_else(|| Some(Path::new(&variable("HOME")?).join(".local/share")));
     let own = own.map(|data| data.join("containers/storage"));
     own.into_iter().chain([PathBuf::from("/var/lib/containers/storage")]).collect()
 }

@@ -64,7 +64,7 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
         pipe_ignored,
         ..Job::default()
     };
-    let outputs = Outputs::appended(std::env::var_os(REPORT).as_deref());
+    let outputs = Outputs::appended(weir_sys::places::variable(REPORT).as_deref());
     // Before there is a second thread.
     let sentinel = Sentinel::start(&PASSED).ok();
     let signals: Vec<i32> = PASSED.into_iter().chain([SIGCONT]).collect();

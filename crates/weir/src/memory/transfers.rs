@@ -45,7 +45,7 @@ struct TransferSlot {
 /// The default directory of a pool's file: `TMPDIR`, or else `/var/tmp`, which is on disk more
 /// often than `/tmp`.
 pub(crate) fn usual_directory() -> PathBuf {
-    let named = std::env::var_os("TMPDIR").filter(|directory| !directory.is_empty());
+    let named = weir_sys::places::variable("TMPDIR").filter(|directory| !directory.is_empty());
     named.map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }
 

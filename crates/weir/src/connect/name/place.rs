@@ -4,6 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
+use weir_sys::places::variable;
 
 /// Directories that all users may write, for users without a runtime directory.
 const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -28,13 +29,13 @@ enum Ownership {
 /// No directory exists that only this user may write, and none can be made.
 pub fn directory() -> Result<PathBuf> {
     let uid = rustix::process::getuid().as_raw();
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
     if let Some(runtime) = runtime.filter(|path| path.is_absolute()) {
         let own = runtime.join("weir");
         return choose(std::slice::from_ref(&own), uid);
     }
     let name = format!("weir-{uid}");
-    let wanted = std::env::temp_dir();
+    let wanted = PathBuf::from(variable("TMPDIR").unwrap_or_default());
     if wanted.is_absolute() && !SHARED.iter().any(|shared| wanted == Path::new(shared)) {
         // TMPDIR may be stale (of cron, or of a session that has ended): then it is ignored. So is
         // one that is empty or relative, which would be another directory for each process.
