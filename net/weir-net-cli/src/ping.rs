@@ -131,7 +131,7 @@ impl Asking<'_> {
         let to = Outgoing::new(self.options.destination, self.probe.protocol());
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let request = self.pinger.request(now_ns, ms_since_midnight());
-        Ok(self.way.send(&to, request).map_err(failed)?)
+        self.way.send(&to, request).map_err(failed)
     }
 
     /// Handles what comes within this time.

@@ -14,6 +14,12 @@ pub struct Place {
     pub directory: tempfile::TempDir,
 }
 
+impl Default for Place {
+    fn default() -> Place {
+        Place::new()
+    }
+}
+
 impl Place {
     pub fn new() -> Place {
         Place { directory: tempfile::tempdir().expect("a directory") }
