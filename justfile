@@ -37,19 +37,19 @@ docs: man completions
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --locked
 
 # The manual pages, into target/man
-man:
-    cargo run --release -q --locked -p weir-cli -- man --out target/man
+man: commands
+    target/release/weir man --out target/man
 
 # The completions, into target/completions
-completions:
+completions: commands
     mkdir -p target/completions
     for shell in bash zsh fish elvish powershell; do \
-        cargo run --release -q --locked -p weir-cli -- completions $shell > target/completions/weir.$shell || exit; \
+        target/release/weir completions $shell > target/completions/weir.$shell || exit; \
     done
 
-# The release has at most 6 MB (it is built; about three minutes)
-size:
-    .ci/size
+# All four commands, optimized, beside each other
+commands:
+    cargo build --release --locked --workspace --bins
 
 # What CI runs, here
 ci:
@@ -118,7 +118,7 @@ random CASES="50000":
 
 # Random loads and faults over weir's own decisions, in virtual time
 storm SEEDS="100000":
-    cargo run --release -q --locked -p weir-cli -- model storm --seeds {{SEEDS}}
+    cargo run --release -q --locked -p weir-model-cli -- storm --seeds {{SEEDS}}
 
 # Needs `cargo install cargo-mutants`.
 #
@@ -128,7 +128,7 @@ mutants:
 
 # Predictions of `weir model whatif` beside `weir run --compare` (a minute; nothing else may run)
 whatif DIR="target/whatif" *NUMBERS:
-    cargo build --release -q --locked -p weir-cli
+    cargo build --release -q --locked -p weir-cli -p weir-model-cli
     bench/whatif/check target/release/weir {{DIR}} {{NUMBERS}}
 
 # Sampled times beside traced ones (two minutes, as root; nothing else may run)
@@ -136,6 +136,8 @@ trace DIR="target/trace":
     cargo build --release -q --locked -p weir-cli
     bench/trace/check target/release/weir {{DIR}}
 
-# Install the command
+# Install weir, weir-bench, weir-net and weir-model
 install:
-    cargo install --path crates/weir-cli --locked
+    for command in crates/weir-cli bench/weir-bench-cli net/weir-net-cli reports/weir-model-cli; do \
+        cargo install --locked --path $command || exit; \
+    done

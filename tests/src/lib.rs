@@ -5,6 +5,10 @@
 
 #![forbid(unsafe_code)]
 
-#[allow(missing_docs, reason = "what tests share says what it does by its names")]
+#[allow(
+    missing_docs,
+    clippy::new_without_default,
+    reason = "what tests share says what it does by its names"
+)]
 pub mod common;
 pub mod tidy;

@@ -28,7 +28,6 @@ use weir_bench::engine::watched::WatchedRun;
 use weir_command::fault::{Fault, INTERRUPTED, UNOPTIMIZED, tell};
 use weir_command::json;
 use weir_command::units::words::things;
-use weir_policy::sort;
 
 /// The word with which the command starts itself to run a cell.
 pub const CELL: &str = "bench-cell";
@@ -95,7 +94,9 @@ pub fn measure_again(report: &Report) -> Result<Report, Fault> {
     let mut asked: Vec<String> = report.suites_asked.clone();
     if asked.is_empty() && report.filter.is_none() && !report.standard {
         // The report does not say which suites were asked for, so take all that it has.
-        let names = sort::set(report.cases.iter().map(|case| case.suite.as_str()));
+        let names = std::collections::BTreeSet::from_iter(
+            report.cases.iter().map(|case| case.suite.as_str()),
+        );
         asked = suites.iter().map(|s| s.name.to_owned()).filter(|n| names.contains(&**n)).collect();
     }
     let wish = PlanRequest {

@@ -24,7 +24,6 @@ use weir_command::terminal;
 use weir_command::units::{bytes, capacity, count, seconds};
 use weir_command::widths::{clip, cut, wrap};
 use weir_measure::proc::{identity, program_file, words};
-use weir_policy::sort;
 
 const SCHEMA: &str = "weir.stat/2";
 /// Most bytes read of a command.
@@ -67,7 +66,9 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
         let Some(every) = options.watch.filter(|_| is_read) else {
             return Ok(ExitCode::SUCCESS);
         };
-        before = sort::map(found.pipes.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)));
+        before = BTreeMap::from_iter(
+            found.pipes.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)),
+        );
         if !outlet.wait(every)? {
             return Ok(ExitCode::SUCCESS);
         }

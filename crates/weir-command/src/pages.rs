@@ -196,13 +196,15 @@ mod tests {
                 show.get_arguments().filter(|arg| !arg.is_hide_set()).cloned().collect();
             Command::new("show").args(args)
         });
-        for shell in [Shell::Bash, Shell::Fish, Shell::Zsh, Shell::Elvish] {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Elvish] {
             let (from_tree, own) =
                 (script(tree.command("weir-x"), shell), script(shown.clone(), shell));
             let words = |script: &str| -> Vec<String> {
                 let split = script.split(|c: char| !c.is_alphanumeric() && c != '-');
-                let mut words: Vec<String> =
-                    split.filter(|word| word.starts_with("--")).map(str::to_owned).collect();
+                let mut words: Vec<String> = split
+                    .filter(|word| word.starts_with("--") && *word != "--help")
+                    .map(str::to_owned)
+                    .collect();
                 words.sort();
                 words.dedup();
                 words

@@ -11,7 +11,6 @@ use crate::around::throttled;
 use crate::facts::Run;
 use crate::verdict::Verdict;
 use alloc::vec::Vec;
-use weir_policy::sort;
 
 mod cpus;
 mod lines;
@@ -130,7 +129,7 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
     // Changes to the command come before those that somebody else must make.
     let elsewhere = |advice: &Advice| advice.kind == AdviceKind::MoreCpus;
     let by_gain = |a: &Advice, b: &Advice| b.gain.factor().total_cmp(&a.gain.factor());
-    sort::by(&mut all, |a, b| elsewhere(a).cmp(&elsewhere(b)).then(by_gain(a, b)));
+    all.sort_by(|a, b| elsewhere(a).cmp(&elsewhere(b)).then(by_gain(a, b)));
     all.truncate(MOST);
     all
 }

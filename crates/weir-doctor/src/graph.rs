@@ -5,7 +5,6 @@ use crate::programs::{runs_others, starts_anything};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use weir_policy::sort;
 
 mod classes;
 mod critical;
@@ -244,14 +243,14 @@ fn collect(
         instance.members = downstream(seen, joints, &instance.members);
     }
     let mut found: Vec<Instance> = places.into_values().collect();
-    sort::by_key(&mut found, |instance| instance.members.iter().map(|at| seen[*at].start_ns).min());
+    found.sort_by_key(|instance| instance.members.iter().map(|at| seen[*at].start_ns).min());
     found
 }
 
 /// Orders processes so that writers come before their readers, and else by their start.
 fn downstream(seen: &[SeenProcess], joints: &[(usize, usize)], members: &[usize]) -> Vec<usize> {
     let mut left = members.to_vec();
-    sort::by_key(&mut left, |at| (seen[*at].start_ns, *at));
+    left.sort_by_key(|at| (seen[*at].start_ns, *at));
     // A compound command stands where its shell stands.
     let stands = |at: usize, of: usize| at == of || (seen[of].waits && is_below(seen, at, of));
     let mut order = Vec::new();

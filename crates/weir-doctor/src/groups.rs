@@ -8,7 +8,6 @@ use crate::phases::{Spent, Timeline};
 use crate::verdict::{self, Busy, Finding, Verdict};
 use alloc::vec;
 use alloc::vec::Vec;
-use weir_policy::sort;
 
 /// A group that took a part of the run, and what held it up.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,12 +44,12 @@ pub fn parts(run: &Run) -> Vec<Part> {
         return Vec::new();
     }
     // A shell that did nothing itself is no part of the time.
-    sort::by(&mut parts, |one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    parts.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
     let most = parts.first().map_or(0.0, |part| part.1);
     // Of equal parts the first is named first.
     let equal = |part: &(usize, f64)| most - part.1 < MARGIN / 2.0;
     let count = parts.iter().take_while(|part| equal(part)).count();
-    sort::by_key(&mut parts[..count], |part| part.0);
+    parts[..count].sort_by_key(|part| part.0);
     let worth = parts.into_iter().enumerate().filter(|(at, part)| *at == 0 || part.1 >= WORTH);
     worth
         .take(MOST)
@@ -171,7 +170,7 @@ pub fn advise(run: &Run, parts: &[Part], refuted: &[Refuted]) -> Vec<Advice> {
             }
         }
     }
-    sort::by(&mut found, |one, other| other.gain.factor().total_cmp(&one.gain.factor()));
+    found.sort_by(|one, other| other.gain.factor().total_cmp(&one.gain.factor()));
     found.truncate(advice::MOST);
     found
 }

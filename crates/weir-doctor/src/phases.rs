@@ -14,7 +14,6 @@ use crate::facts::{Holder, Phase};
 use crate::load::MARGIN;
 use alloc::vec;
 use alloc::vec::Vec;
-use weir_policy::sort;
 
 /// What a change of phases costs, as a share of the run.
 const CHANGE_SHARE: f64 = 0.05;
@@ -219,7 +218,7 @@ pub fn by_time(phases: &[Phase]) -> Vec<(usize, u64)> {
             None => held.push((stage, phase.length_ns())),
         }
     }
-    sort::by_key(&mut held, |(_, ns)| core::cmp::Reverse(*ns));
+    held.sort_by_key(|(_, ns)| core::cmp::Reverse(*ns));
     let longest_ns = held.first().map_or(0, |(_, ns)| *ns);
     if phases.len() < 2 || shared_ns >= longest_ns { Vec::new() } else { held }
 }

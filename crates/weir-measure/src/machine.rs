@@ -2,7 +2,6 @@
 
 use crate::quota;
 use std::collections::BTreeSet;
-use weir_policy::sort;
 use weir_sys::proc::read_small;
 
 /// Returns the CPUs this process may use: those of its affinity mask, less what a quota withholds.
@@ -36,7 +35,7 @@ pub fn cpu_list(text: &str) -> BTreeSet<usize> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some(first.parse().ok()?..=last.parse().ok().filter(|last| *last < MOST)?)
     };
-    sort::set(text.trim().split(',').filter_map(range).flatten())
+    BTreeSet::from_iter(text.trim().split(',').filter_map(range).flatten())
 }
 
 /// Returns the largest pipe of an unprivileged process (`/proc/sys/fs/pipe-max-size`).

@@ -3,7 +3,6 @@
 //! A block of each size lies at a multiple of its size. Two free neighbours, of which the first lies
 //! at a multiple of twice their size, become one of the next size at once (Knowlton 1965).
 
-use crate::sort;
 use alloc::collections::BTreeSet;
 
 /// Bytes of the smallest block.
@@ -41,7 +40,7 @@ impl Arena {
     pub fn new(arena_bytes: u32) -> Arena {
         let arena_bytes = arena_bytes - arena_bytes % LARGEST_BYTES;
         let mut free = [const { BTreeSet::new() }; ORDERS];
-        free[ORDERS - 1] = sort::set((0..arena_bytes).step_by(LARGEST_BYTES as usize));
+        free[ORDERS - 1] = BTreeSet::from_iter((0..arena_bytes).step_by(LARGEST_BYTES as usize));
         Arena { free, arena_bytes, free_bytes: arena_bytes }
     }
 

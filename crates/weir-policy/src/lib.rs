@@ -9,7 +9,6 @@
 //! - [`paging`]: which pages of a region come, stay and go, and when a whole region goes.
 //! - [`pool`]: which blocks are written, when, and when they are read back.
 //! - [`random`]: numbers that follow from a seed.
-//! - [`sort`]: sorts, sets and maps that take little room in the binary.
 //! - [`text`]: which foreign text may be shown on a terminal.
 
 #![no_std]
@@ -23,5 +22,4 @@ pub mod pipe;
 pub mod pool;
 pub mod random;
 pub mod ready;
-pub mod sort;
 pub mod text;

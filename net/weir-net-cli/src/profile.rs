@@ -13,7 +13,6 @@ use weir_command::fault::{Fault, tell};
 use weir_command::json;
 use weir_command::output::{Outlet, check_json_apart, progress_bar};
 use weir_command::signals::{Again, stop_flag};
-use weir_policy::sort;
 use weir_profile::{LEASE, Observation, Observed, ProfileReport};
 
 const SCHEMA: &str = "weir.net.profile/2";
@@ -115,7 +114,7 @@ fn published(switch: &NamedSwitch, wanted: impl Fn(&str) -> bool) -> Result<Vec<
             files.push(directory.join(name));
         }
     }
-    sort::by(&mut files, Ord::cmp);
+    files.sort();
     let found = files.len();
     if found > MOST_FILES {
         let (living, mut ended): (Vec<_>, _) = files.into_iter().partition(|path| lives(path));

@@ -12,7 +12,6 @@ use weir_command::units;
 use weir_net::jail::Jail;
 use weir_net::tcp::endpoint::TcpEndpoint;
 use weir_net::tcp::service::{Answered, Service, ServiceEvent, TcpServer, TelnetService};
-use weir_policy::sort;
 
 pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
     let stop = stop_flag()?;
@@ -41,7 +40,7 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
         return Err(Fault::usage(how));
     }
     let mut ports: Vec<u16> = services.keys().copied().collect();
-    sort::by_key(&mut ports, |port| *port);
+    ports.sort();
     let switch = NamedSwitch::find(options.tun.as_deref())?;
     let attached = TcpEndpoint::listen(&switch.port, &switch.directory, &ports);
     let endpoint = switch.attached(attached)?;

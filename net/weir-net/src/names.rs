@@ -7,7 +7,6 @@ use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
-use weir_policy::sort;
 
 /// Longest name of a device (IFNAMSIZ of the kernel's `if.h`, less the NUL), and of the writer of a
 /// profile.
@@ -69,7 +68,7 @@ fn known(holds: impl Fn(&str) -> bool) -> Result<Vec<String>> {
     let entries = entries.map_err(|cause| Error::os("read", object(&net), cause))?;
     let names = entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok());
     let mut known: Vec<String> = names.filter(|name| is_name(name) && holds(name)).collect();
-    sort::by(&mut known, Ord::cmp);
+    known.sort();
     Ok(known)
 }
 
@@ -155,7 +154,7 @@ pub fn tftpds(tun: &str) -> Vec<PathBuf> {
     let is_one = |name: &str| name.strip_prefix(TFTPD).is_some_and(|n| n.parse::<u16>().is_ok());
     let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_one));
     let mut paths: Vec<PathBuf> = named.map(|entry| entry.path()).collect();
-    sort::by(&mut paths, Ord::cmp);
+    paths.sort();
     paths
 }
 

@@ -134,7 +134,7 @@ impl ProfileReport {
 
 /// Orders rows by time, most first, then by name; the profile's own rows come last.
 fn sort(rows: &mut [ProfileRow], key: impl Fn(&ProfileRow) -> u64) {
-    weir_policy::sort::by(rows, |a, b| {
+    rows.sort_by(|a, b| {
         let by_time = key(b).cmp(&key(a)).then_with(|| a.name.cmp(&b.name));
         a.of_profile.cmp(&b.of_profile).then(by_time)
     });

@@ -21,7 +21,8 @@ mod tests {
 
     #[test]
     fn a_wrong_number_is_refused_with_the_numbers_that_are_right() {
-        let refused = BenchOptions::command().try_get_matches_from(["weir-bench", "--seed", "-1"]);
+        let refused =
+            reflowed(BenchOptions::command()).try_get_matches_from(["weir-bench", "--seed", "-1"]);
         let said = refused.expect_err("refused").to_string();
         assert!(said.contains("invalid value") && said.contains("of at least 0"), "{said}");
     }

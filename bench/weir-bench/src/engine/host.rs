@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 use weir_measure::proc::{field, number, parse_io};
-use weir_policy::sort;
 
 /// Returns the host's fingerprint, as far as it can be read without privilege; other fields are
 /// empty.
@@ -117,7 +116,7 @@ fn mitigations() -> BTreeMap<String, String> {
             (name, state)
         })
         .filter(|(_, state)| state != "Not affected");
-    sort::map(states)
+    BTreeMap::from_iter(states)
 }
 
 /// Counts of the host's events since it started.

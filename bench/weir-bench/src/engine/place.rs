@@ -4,7 +4,6 @@ use super::params::Placement;
 use rustix::thread::CpuSet;
 use std::collections::BTreeSet;
 use weir_measure::machine::{allowed_cpus, cpu_list};
-use weir_policy::sort;
 
 /// The topology of the CPUs this process may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +19,7 @@ impl Topology {
         let allowed = allowed_cpus();
         let list = |cpu: usize, path: String| {
             let text = std::fs::read_to_string(path).ok();
-            text.map_or_else(|| sort::set([cpu]), |text| cpu_list(&text))
+            text.map_or_else(|| BTreeSet::from_iter([cpu]), |text| cpu_list(&text))
         };
         let siblings = |cpu: &usize| {
             let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");

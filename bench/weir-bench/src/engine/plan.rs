@@ -8,7 +8,6 @@ use super::record::Note;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_policy::sort;
 
 /// Fewest processes that allow a signed-rank interval.
 pub const PASSES_MIN: u64 = 6;
@@ -132,7 +131,8 @@ impl Plan {
         topology: &Topology,
     ) -> Result<Plan, PlanError> {
         // One that was named twice would give two figures of one name.
-        wish.placements = sort::set(wish.placements).into_iter().collect();
+        wish.placements =
+            std::collections::BTreeSet::from_iter(wish.placements).into_iter().collect();
         let mut notes = Vec::new();
         let mut blocks = Vec::new();
         for (suite_index, suite) in suites.iter().enumerate() {

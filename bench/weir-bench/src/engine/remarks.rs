@@ -3,7 +3,6 @@
 use super::params::{Placement, Unit};
 use super::record::{CaseRecord, Report};
 use weir_measure::machine::size;
-use weir_policy::sort;
 
 /// Intervals are remarked from this width on, as a fraction of the estimate.
 const WIDE: f64 = 0.3;
@@ -46,7 +45,7 @@ fn placements(cases: &[CaseRecord]) -> Vec<String> {
         apart && *factor > 0.0 && (*factor >= FACTOR || *factor <= 1.0 / FACTOR)
     };
     found.retain(outside);
-    sort::by(&mut found, |a, b| b.0.ln().abs().total_cmp(&a.0.ln().abs()));
+    found.sort_by(|a, b| b.0.ln().abs().total_cmp(&a.0.ln().abs()));
     let mut suites: Vec<&str> = Vec::new();
     found.retain(|(_, near, _)| {
         let first = !suites.contains(&near.suite.as_str());
@@ -123,7 +122,7 @@ fn falls(cases: &[CaseRecord]) -> Vec<String> {
             ));
         }
     }
-    sort::by(&mut found, |a, b| a.0.total_cmp(&b.0));
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
     found.into_iter().take(3).map(|(_, text)| text).collect()
 }
 
@@ -175,7 +174,7 @@ fn wide(cases: &[CaseRecord]) -> Vec<String> {
         !case.below_resolution && !case.is_by_ticks() && case.relative_width() > WIDE
     };
     let mut wide: Vec<&CaseRecord> = cases.iter().filter(plain).collect();
-    sort::by(&mut wide, |a, b| b.relative_width().total_cmp(&a.relative_width()));
+    wide.sort_by(|a, b| b.relative_width().total_cmp(&a.relative_width()));
     wide.first().map_or_else(Vec::new, |widest| {
         let what = match wide.len() {
             1 => String::from("1 figure has an interval"),

@@ -5,7 +5,6 @@ use weir_command::units::words;
 use weir_command::units::{capacity, percent, seconds};
 use weir_command::widths::cut;
 use weir_doctor::facts::{Pipe, Run, Stage, Traced};
-use weir_policy::sort;
 
 /// The length of the longest name of a stage in a remark.
 const NAME: usize = 24;
@@ -113,7 +112,7 @@ fn other_parts(stage: &Stage) -> Option<String> {
         ("stopped", times.stopped_ns),
         ("not known", times.unknown_ns),
     ];
-    sort::by_key(&mut parts, |(_, ns)| std::cmp::Reverse(*ns));
+    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let least = times.other_ns() / 20;
     let kept = parts.iter().filter(|(_, ns)| *ns > least);
     Some(kept.map(|(what, ns)| format!("{what} {}", seconds(*ns))).collect::<Vec<_>>().join(", "))

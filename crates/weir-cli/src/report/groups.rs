@@ -5,7 +5,6 @@ use super::tables::known;
 use super::words;
 use weir_command::units::{percent, seconds};
 use weir_doctor::facts::{FoundGroup, Run};
-use weir_policy::sort;
 
 /// The largest number of groups in the table. Those that took most of the time are kept.
 const MOST: usize = 16;
@@ -88,8 +87,8 @@ fn shown(run: &Run) -> Vec<usize> {
         (beside > 1 && share) || group.instances > 1
     };
     let mut shown: Vec<usize> = (0..run.groups.len()).filter(is_one_of_several).collect();
-    sort::by_key(&mut shown, |at| std::cmp::Reverse(run.groups[*at].own_ns()));
+    shown.sort_by_key(|at| std::cmp::Reverse(run.groups[*at].own_ns()));
     shown.truncate(MOST);
-    sort::by_key(&mut shown, |group| *group);
+    shown.sort();
     shown
 }

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use weir_command::units::seconds;
 use weir_doctor::facts::{FoundGroup, Run, Stage};
 use weir_doctor::verdict::Verdict;
-use weir_policy::sort;
 
 /// The largest number of commands that this line names.
 const NAMED: usize = 4;
@@ -76,7 +75,7 @@ fn sentence(stages: &[&Stage], why: &str) -> String {
     }
     let count: u64 = programs.values().sum();
     let mut programs: Vec<(&str, u64)> = programs.into_iter().collect();
-    sort::by_key(&mut programs, |(_, count)| std::cmp::Reverse(*count));
+    programs.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let said = programs.iter().take(NAMED).map(|(name, count)| match count {
         1 => String::from(*name),
         count => format!("{name} (x{count})"),

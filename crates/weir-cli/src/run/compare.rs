@@ -11,7 +11,6 @@ use weir_command::fault::{Fault, tell};
 use weir_doctor::advice::{Advice, AdviceKind};
 use weir_measure::pairs::Comparison;
 use weir_measure::runner::{Job, Launch};
-use weir_policy::sort;
 
 /// The capacity of a pipe as Linux makes it.
 const PLAIN_PIPE_BYTES: u64 = 65_536;
@@ -151,7 +150,7 @@ fn apply(job: &Job, advice: &[Said<Advice>]) -> Applied {
         }
     }
     // Buffers come last, and from the right, so that the positions of the other stages stay valid.
-    sort::by_key(&mut buffers, |(from, _)| std::cmp::Reverse(*from));
+    buffers.sort_by_key(|(from, _)| std::cmp::Reverse(*from));
     for (from, piece) in buffers {
         match elastic::insert(&mut changed.stages, from) {
             Ok(()) => {

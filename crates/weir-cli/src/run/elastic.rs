@@ -14,7 +14,6 @@ use weir_command::units::ending;
 use weir_doctor::advice::{AdviceKind, Refuted};
 use weir_doctor::facts::{Pipe, Run};
 use weir_measure::runner::{Launch, StageSpec, files_suffice};
-use weir_policy::sort;
 
 /// The text of an inserted stage in a report.
 const LABEL: &str = "weir buffer";
@@ -68,7 +67,7 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
     seen.retain(|seen| seen.pipeline == pipeline && (1..=there).contains(&seen.pipe));
     let doubtful = seen.iter().find(|seen| !seen.stands()).map(Seen::counts);
     seen.retain(Seen::stands);
-    sort::by_key(&mut seen, |seen| seen.pipe);
+    seen.sort_by_key(|seen| seen.pipe);
     let pipes: Vec<usize> = seen.iter().map(|seen| seen.pipe).collect();
     if pipes.is_empty() {
         let who = match doubtful {
@@ -97,7 +96,7 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
 /// Inserts a buffer into each of these pipes (from 1), or returns why it cannot.
 fn insert_all(stages: &mut Vec<StageSpec>, pipes: &[usize]) -> Result<(), String> {
     let mut pipes = pipes.to_vec();
-    sort::by_key(&mut pipes, |pipe| *pipe);
+    pipes.sort();
     pipes.dedup();
     let more = stages.len() + pipes.len();
     if !files_suffice(more) {

@@ -13,7 +13,6 @@ use weir_command::widths::cut;
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
 use weir_measure::proc::{descriptors, link, position, regular};
-use weir_policy::sort;
 use weir_sys::Pid;
 
 /// The smallest file for which a time left is shown.
@@ -93,9 +92,9 @@ impl Live {
             !group.ended && group.now != Some(TaskState::Child)
         };
         shown.retain(|at| is_stage(at) || works(at));
-        sort::by_key(&mut shown, |at| Reverse(busy(&groups[*at])));
+        shown.sort_by_key(|at| Reverse(busy(&groups[*at])));
         shown.truncate(rows.saturating_sub(2));
-        sort::by_key(&mut shown, |at| *at);
+        shown.sort();
         let mut head = format!("weir {}", clock(now_ns / 1_000_000_000));
         // The first that reads a file: the first stage of a pipeline.
         let left = shown.iter().find_map(|at| self.left(now_ns, &groups[*at]));
@@ -232,7 +231,7 @@ fn lay(parts: impl Fn(usize) -> Vec<Part>, columns: usize) -> String {
     for (name, needed) in NAMES.into_iter().zip([RATE, 0]) {
         let all = parts(name);
         let mut ranks: Vec<usize> = all.iter().map(|part| part.rank).collect();
-        sort::by_key(&mut ranks, |rank| *rank);
+        ranks.sort();
         ranks.dedup();
         let mut kept = Vec::new();
         let mut left_out = Vec::new();

@@ -15,7 +15,6 @@ use super::scan::Scanner;
 use super::span::{PipelineSpan, Shape};
 use super::token::{Token, TokenKind, is_name};
 use weir_doctor::graph::{Piece, ScriptCommand, ScriptPipeline};
-use weir_policy::sort;
 
 /// Most times that reading is taken up again.
 const MOST_STARTS: usize = 10_000;
@@ -52,7 +51,7 @@ pub fn pipelines(text: &str) -> Vec<ScriptPipeline> {
         from += next;
     }
     found.extend(hidden::backquoted(text));
-    sort::by_key(&mut found, |(at, _)| *at);
+    found.sort_by_key(|(at, _)| *at);
     found.dedup();
     hidden::call_functions(text, &mut found);
     if found.len() > MOST_PIPELINES {

@@ -173,7 +173,7 @@ impl Collector {
             }
         }
         let moved = own.iter().filter_map(|(row, bytes)| Some(((row.kind, row.inode), (*bytes)?)));
-        self.before = Some((weir_policy::sort::map(moved), now));
+        self.before = Some((BTreeMap::from_iter(moved), now));
         rows.extend(own.into_iter().map(|(row, _)| row));
         Seen { rows, unseen: look.unseen }
     }

@@ -50,7 +50,7 @@ impl View {
             .filter(|row| self.filter.is_empty() || row.contains(&self.filter))
             .cloned()
             .collect();
-        weir_policy::sort::by(&mut shown, |one, other| {
+        shown.sort_by(|one, other| {
             let order = self.compare(one, other);
             let order = if self.reverse { order.reverse() } else { order };
             order.then_with(|| (one.kind, one.inode).cmp(&(other.kind, other.inode)))

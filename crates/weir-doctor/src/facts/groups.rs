@@ -4,7 +4,6 @@ use super::{Evidence, Run};
 use crate::graph::WallSpan;
 use alloc::string::String;
 use alloc::vec::Vec;
-use weir_policy::sort;
 
 /// The fewest processes whose starting is a reason.
 const OFTEN: u64 = 50;
@@ -95,7 +94,7 @@ pub struct Unseen {
 impl Spread {
     /// Returns the spread of these times.
     pub fn of(mut times_ns: Vec<u64>) -> Spread {
-        sort::by(&mut times_ns, Ord::cmp);
+        times_ns.sort();
         let at = |position: usize| times_ns.get(position).copied().unwrap_or(0);
         let last = times_ns.len().saturating_sub(1);
         Spread {

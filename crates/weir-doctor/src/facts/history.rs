@@ -6,7 +6,6 @@
 use crate::state::TaskState;
 use alloc::string::String;
 use alloc::vec::Vec;
-use weir_policy::sort;
 
 /// Length of the first columns.
 const COLUMN_NS: u64 = 1_000_000;
@@ -179,9 +178,9 @@ impl History {
         self.lanes.retain(|lane| !lane.cells.is_empty());
         if script {
             self.fills.clear();
-            sort::by_key(&mut self.lanes, |lane| core::cmp::Reverse(lane.seen_ns()));
+            self.lanes.sort_by_key(|lane| core::cmp::Reverse(lane.seen_ns()));
             self.lanes.truncate(MOST_LANES);
-            sort::by_key(&mut self.lanes, |lane| lane.first);
+            self.lanes.sort_by_key(|lane| lane.first);
         }
         self
     }

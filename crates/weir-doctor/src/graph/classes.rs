@@ -5,7 +5,6 @@ use super::{Instance, ScriptPipeline, SeenProcess, is_fork, line_of};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use weir_policy::sort;
 
 /// Commands of one program are shown as one from this number on.
 const MANY: usize = 3;
@@ -70,7 +69,7 @@ impl Class {
     fn join_parts(&mut self) {
         let mut parts = core::mem::take(&mut self.parts);
         self.joined = !parts.is_empty();
-        sort::by_key(&mut parts, |(span, _)| (span.start_ns, span.end_ns));
+        parts.sort_by_key(|(span, _)| (span.start_ns, span.end_ns));
         let mut open: Option<(WallSpan, Vec<usize>)> = None;
         for (span, rows) in parts {
             match &mut open {
@@ -115,7 +114,7 @@ impl Class {
     /// Returns the time in which at least one instance ran.
     pub fn alive_ns(&self) -> u64 {
         let mut spans = self.spans.clone();
-        sort::by_key(&mut spans, |span| (span.start_ns, span.end_ns));
+        spans.sort_by_key(|span| (span.start_ns, span.end_ns));
         let (mut total, mut end) = (0, 0);
         for span in spans {
             total += span.end_ns.max(end) - span.start_ns.max(end).min(span.end_ns.max(end));
@@ -190,12 +189,12 @@ pub fn classes(
     for (_, _, class) in &mut classes {
         if let Some((script, line)) = class.line {
             let pipeline = &scripts[script][line];
-            sort::by_key(&mut class.rows, |row| place_of(pipeline, &seen[row[0]].executed));
+            class.rows.sort_by_key(|row| place_of(pipeline, &seen[row[0]].executed));
         }
     }
     let classes = fold_arguments(seen, classes, brief);
     let mut classes = fold_parts(seen, classes);
-    sort::by_key(&mut classes, |class| class.whole().start_ns);
+    classes.sort_by_key(|class| class.whole().start_ns);
     classes
 }
 
@@ -254,7 +253,7 @@ type Kind = (Vec<String>, Option<usize>);
 /// Returns the programs that a person typed, with their options, and who started them. Without the
 /// options where these are not worth a row of their own.
 fn kind(seen: &[SeenProcess], class: &Class, options: bool) -> Kind {
-    let members = sort::set(class.rows.iter().flatten().copied());
+    let members = alloc::collections::BTreeSet::from_iter(class.rows.iter().flatten().copied());
     let is_member = |at: usize| members.contains(&at);
     let typed = |row: &&Vec<usize>| {
         !row.iter().all(|at| seen[*at].parent.is_some_and(is_member)) || class.rows.len() == 1
@@ -330,7 +329,7 @@ fn fold_arguments(
 fn fold_parts(seen: &[SeenProcess], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
     // The smallest parts go first, so that none is added to one that has been added itself.
     let mut at = 0;
-    sort::by_key(&mut classes, |(_, class)| told(seen, class));
+    classes.sort_by_key(|(_, class)| told(seen, class));
     while at < classes.len() {
         let (partial, class) = &classes[at];
         let fits = |other: &Class| {

@@ -5,7 +5,6 @@ use super::{SeenProcess, serves};
 use crate::programs::is_organizer;
 use alloc::string::String;
 use alloc::vec::Vec;
-use weir_policy::sort;
 
 /// A process that starts within this time after another's end may have waited for it.
 const SLACK_NS: u64 = 50_000_000;
@@ -103,7 +102,7 @@ fn is_parallel(seen: &[SeenProcess], works: &[usize]) -> bool {
         one.ends.iter().any(opposite)
     };
     let mut order = works.to_vec();
-    sort::by_key(&mut order, |at| seen[*at].start_ns);
+    order.sort_by_key(|at| seen[*at].start_ns);
     order.windows(2).any(|pair| {
         let (one, other) = (&seen[pair[0]], &seen[pair[1]]);
         let both_ns = one.end_ns.min(other.end_ns).saturating_sub(other.start_ns);

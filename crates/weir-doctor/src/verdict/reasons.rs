@@ -3,7 +3,6 @@
 use crate::facts::{Run, Stage};
 use crate::load::{StageLoad, starting_share};
 use alloc::vec::Vec;
-use weir_policy::sort;
 
 /// Parts of a stage's time below this share are not mentioned.
 const WORTH: f64 = 0.05;
@@ -67,7 +66,7 @@ pub(super) fn busy(run: &Run, stage: &Stage, load: &StageLoad) -> Busy {
         (BusyPart::Unknown, times.unknown_ns),
     ];
     let first = |part: BusyPart| load.paced && part == BusyPart::Sleep;
-    sort::by_key(&mut parts, |(part, ns)| core::cmp::Reverse((first(*part), *ns)));
+    parts.sort_by_key(|(part, ns)| core::cmp::Reverse((first(*part), *ns)));
     let shares = parts.into_iter().map(|(part, ns)| (part, run.share(ns))).enumerate();
     let worth = shares.filter(|(position, (_, share))| *position == 0 || *share >= WORTH);
     let parts = worth.take(MOST).map(|(_, part)| part).collect();

@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 use weir_doctor::facts::{Evidence, Program, Started};
-use weir_policy::sort;
 
 /// The ids that the kernel assigned since the run began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -150,7 +149,7 @@ impl Births {
                 share: of.life_ns as f64 / life_ns.max(1) as f64,
             })
             .collect();
-        sort::by_key(&mut programs, |program| std::cmp::Reverse(program.processes));
+        programs.sort_by_key(|program| std::cmp::Reverse(program.processes));
         programs.truncate(Started::MOST_PROGRAMS);
         programs
     }

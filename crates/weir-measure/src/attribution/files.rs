@@ -6,7 +6,6 @@ use crate::sys::memory::read_remote;
 use std::path::Path;
 use weir_doctor::facts::{FileWait, FileWaitKind};
 use weir_doctor::state::TaskState;
-use weir_policy::sort;
 use weir_sys::Pid;
 use weir_sys::proc::read_small;
 
@@ -75,7 +74,7 @@ impl Files {
                 None => merged.push(wait.clone()),
             }
         }
-        sort::by_key(&mut merged, |wait| std::cmp::Reverse(wait.waited_ns));
+        merged.sort_by_key(|wait| std::cmp::Reverse(wait.waited_ns));
         merged.truncate(MOST_SHOWN);
         merged
     }

@@ -18,7 +18,6 @@ use rate::{Counts, Programs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use waits::Waits;
-use weir_policy::sort;
 use weir_sys::Pid;
 use weir_sys::proc::{Stat, processes};
 
@@ -135,10 +134,11 @@ impl HostPipes {
             let both = pipe.writers.iter().chain(&pipe.readers);
             both.map(|holder| holder.pid).collect::<Vec<_>>()
         };
-        let pids = sort::set(pipes.iter().flat_map(holders));
-        let waits = sort::map(pids.iter().map(|pid| (*pid, Waits::of(*pid))));
+        let pids = BTreeSet::from_iter(pipes.iter().flat_map(holders));
+        let waits = BTreeMap::from_iter(pids.iter().map(|pid| (*pid, Waits::of(*pid))));
         let now = Instant::now();
-        let counts = sort::map(pids.iter().filter_map(|pid| Some((*pid, Counts::of(*pid)?))));
+        let counts =
+            BTreeMap::from_iter(pids.iter().filter_map(|pid| Some((*pid, Counts::of(*pid)?))));
         for pipe in &mut pipes {
             pipe.fill = fill(pipe);
             note_waits(pipe, &waits, &open);

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use weir_policy::sort;
 use weir_sys::Pid;
 
 /// Most bytes read of a list.
@@ -44,7 +43,7 @@ impl List {
 /// where it shows no addresses.
 pub fn kernel(addresses: &[u64]) -> List {
     let mut addresses = addresses.to_vec();
-    sort::by_key(&mut addresses, |address| *address);
+    addresses.sort();
     let mut best: Vec<Option<(u64, String, String)>> = vec![None; addresses.len()];
     let mut list = List::default();
     let Ok(file) = File::open("/proc/kallsyms") else { return list };
@@ -92,7 +91,7 @@ pub fn written(pid: Pid, owner: Option<u32>, addresses: &[u64]) -> List {
         return list;
     }
     let mut addresses = addresses.to_vec();
-    sort::by_key(&mut addresses, |address| *address);
+    addresses.sort();
     let is_wanted = |start: u64, end: u64| {
         let from = addresses.partition_point(|address| *address < start);
         addresses.get(from).is_some_and(|address| *address < end)

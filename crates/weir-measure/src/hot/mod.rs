@@ -24,7 +24,6 @@ use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use symbols::CodeFile;
 use weir_doctor::facts::{HotCode, HotFunction, HotStage};
-use weir_policy::sort;
 use weir_sys::Pid;
 use weir_sys::proc::tasks;
 
@@ -166,7 +165,7 @@ impl Profiler {
         self.buffer = buffer;
         // A process moves from CPU to CPU, and each has its own records. Those of a moment that all
         // CPUs have passed are complete.
-        sort::by_key(&mut waiting, |(time_ns, _)| *time_ns);
+        waiting.sort_by_key(|(time_ns, _)| *time_ns);
         let known = waiting.partition_point(|(time_ns, _)| *time_ns <= until_ns);
         self.waiting = waiting.split_off(known);
         for (_, record) in waiting {
@@ -249,7 +248,7 @@ impl Profiler {
                 HotFunction { name, place, kernel, samples }
             };
             let mut functions: Vec<HotFunction> = sums.into_iter().map(function).collect();
-            sort::by_key(&mut functions, |function| std::cmp::Reverse(function.samples));
+            functions.sort_by_key(|function| std::cmp::Reverse(function.samples));
             stages.entry(stage).or_default().functions = functions;
         }
         let hidden = names

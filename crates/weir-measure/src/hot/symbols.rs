@@ -83,7 +83,7 @@ impl Table {
         };
         let mut symbols: Vec<Symbol> = symbols.iter().filter(is).copied().collect();
         let place = |symbol: &Symbol| (symbol.st_value(Native), symbol.st_size(Native));
-        weir_policy::sort::by_key(&mut symbols, place);
+        symbols.sort_by_key(place);
         (!symbols.is_empty()).then(|| Table { symbols, names: names.to_vec() })
     }
 

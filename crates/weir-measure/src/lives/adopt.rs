@@ -4,7 +4,6 @@ use super::{Life, Lives};
 use crate::attribution::Group;
 use std::collections::HashMap;
 use weir_doctor::facts::Io;
-use weir_policy::sort;
 use weir_sys::Pid;
 
 /// Most processes that are accounted one by one.
@@ -165,7 +164,7 @@ fn more_of(account: Option<Io>, seen: Option<Io>) -> Option<Io> {
 /// Sorts groups by their starts, the first process first; returns where each went.
 fn sort(groups: &mut Vec<Group>) -> Vec<Option<usize>> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
-    sort::by_key(&mut order, |at| (groups[*at].parent.is_some(), groups[*at].first_ns, *at));
+    order.sort_by_key(|at| (groups[*at].parent.is_some(), groups[*at].first_ns, *at));
     let mut moved = vec![None; groups.len()];
     for (to, from) in order.iter().enumerate() {
         moved[*from] = Some(to);

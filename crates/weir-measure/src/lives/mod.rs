@@ -264,7 +264,7 @@ impl Lives {
             spans[group].push((life.start_ns, end_ns));
         }
         for (births, mut spans) in births.iter_mut().zip(spans) {
-            weir_policy::sort::by_key(&mut spans, |span| *span);
+            spans.sort();
             let mut until = 0;
             for (start, end) in spans {
                 births.any_ns += end.saturating_sub(start.max(until));

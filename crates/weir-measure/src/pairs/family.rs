@@ -10,7 +10,7 @@
 pub fn holm(p: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut known: Vec<(usize, f64)> =
         p.iter().enumerate().filter_map(|(index, p)| Some((index, (*p)?))).collect();
-    weir_policy::sort::by(&mut known, |a, b| a.1.total_cmp(&b.1));
+    known.sort_by(|a, b| a.1.total_cmp(&b.1));
     let mut corrected = vec![None; p.len()];
     let (count, mut least) = (known.len(), 0.0_f64);
     for (rank, (index, p)) in known.into_iter().enumerate() {

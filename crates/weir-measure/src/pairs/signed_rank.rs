@@ -96,7 +96,7 @@ pub fn p_value(values: &[f64]) -> f64 {
 /// Doubled, mean ranks are integers.
 fn doubled_ranks(values: &[f64]) -> (Vec<usize>, usize) {
     let mut sorted = values.to_vec();
-    weir_policy::sort::by(&mut sorted, |a, b| a.abs().total_cmp(&b.abs()));
+    sorted.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
     let (mut ranks, mut above, mut before) = (Vec::new(), 0, 0);
     for tied in sorted.chunk_by(|a, b| a.abs() == b.abs()) {
         // Ranks before + 1 to before + len; twice their mean.

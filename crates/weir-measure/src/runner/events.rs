@@ -15,7 +15,6 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use rustix::time::ClockId;
 use std::process::Child;
 use std::time::Duration;
-use weir_policy::sort;
 use weir_sys::Pid;
 use weir_sys::cpu::{monotonic_ns, now_ns, ticks_ns};
 use weir_sys::proc::Stat;
@@ -223,7 +222,7 @@ impl RunningJob {
     fn not_sampled(&mut self) -> Vec<(Pid, u64)> {
         let Some(lives) = &mut self.sampler.lives else { return Vec::new() };
         lives.take(&self.clock);
-        let sampled = sort::set(self.sampler.population.pids());
+        let sampled = std::collections::BTreeSet::from_iter(self.sampler.population.pids());
         lives.alive().filter(|(pid, _)| !sampled.contains(pid)).collect()
     }
 

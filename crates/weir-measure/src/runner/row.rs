@@ -8,7 +8,7 @@ use weir_doctor::programs::is_relay;
 /// Returns the time in which at least one of the groups was alive.
 fn alive_ns(groups: &[&Group]) -> u64 {
     let mut spans: Vec<(u64, u64)> = groups.iter().map(|g| (g.first_ns, g.last_ns)).collect();
-    weir_policy::sort::by_key(&mut spans, |span| *span);
+    spans.sort();
     let (mut total, mut end) = (0, 0);
     for (first, last) in spans {
         total += last.max(end) - first.max(end).min(last.max(end));

@@ -10,7 +10,6 @@ use crate::attribution::{Group, Sampler};
 use std::collections::BTreeSet;
 use weir_doctor::facts::{FoundGroup, Pipe, Run};
 use weir_doctor::programs::is_shell;
-use weir_policy::sort;
 
 /// Most stages shown; the groups that ran longest are kept.
 const MOST_STAGES: usize = 24;
@@ -77,7 +76,7 @@ pub(super) fn look_inside(run: &mut Run, sampler: &Sampler, limit_bytes: u64, jo
 /// left out.
 fn keep_longest(groups: &mut Vec<FoundGroup>) -> usize {
     let mut order: Vec<usize> = (0..groups.len()).collect();
-    sort::by_key(&mut order, |at| std::cmp::Reverse(groups[*at].run.wall_ns));
+    order.sort_by_key(|at| std::cmp::Reverse(groups[*at].run.wall_ns));
     let (mut kept, mut stages, mut left_out) = (BTreeSet::new(), 0, 0);
     for at in order {
         let more = groups[at].run.stages.len();
@@ -95,7 +94,7 @@ fn keep_longest(groups: &mut Vec<FoundGroup>) -> usize {
 
 /// Returns the name shown for each process; none for machinery.
 fn labels(groups: &[Group], wall_ns: u64, shell: &str) -> Vec<Option<String>> {
-    let starters = sort::set(groups.iter().filter_map(|group| group.parent));
+    let starters = BTreeSet::from_iter(groups.iter().filter_map(|group| group.parent));
     let of = |(position, group): (usize, &Group)| {
         // Its children may have been seen only after they had another parent.
         let with_child = waits_for_a_child(group);

@@ -15,7 +15,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use weir_doctor::backlog::{Activity, Trend};
 use weir_doctor::facts::{self, Evidence, History, Run, WatchedPipe};
-use weir_policy::sort;
 use weir_sys::Pid;
 use weir_sys::proc::processes;
 
@@ -196,7 +195,7 @@ fn activity(run: &Run, sampler: &Sampler) -> Activity {
 pub fn tree(pids: &[Pid]) -> Vec<ProcessIdentity> {
     let own = std::process::id() as Pid;
     let all = processes().into_iter().filter(|pid| *pid != own).filter_map(identity);
-    let all = sort::map(all.map(|found| (found.pid, found)));
+    let all = std::collections::BTreeMap::from_iter(all.map(|found| (found.pid, found)));
     let ends = |pid: Pid| [0, 1].into_iter().filter_map(move |fd| descriptor(pid, fd));
     let mut sharing: HashMap<Descriptor, Vec<Pid>> = HashMap::new();
     let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();

@@ -17,7 +17,6 @@ use crate::pipe::options::Resolved;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::ready::{Rotation, TurnPace, Usual};
-use weir_policy::sort;
 use weir_ring::account::add;
 use weir_ring::board::Board;
 use weir_ring::primitive::Ordering;
@@ -447,7 +446,7 @@ impl Choice {
                 waiting: parked & (sleep::ASLEEP | sleep::POLLING) != 0,
             });
         }
-        sort::by_key(&mut stats, |stat| stat.id.number());
+        stats.sort_by_key(|stat| stat.id.number());
         Ok(stats)
     }
 

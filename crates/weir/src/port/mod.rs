@@ -38,7 +38,6 @@ use crate::connect::name::{self, Subject};
 use crate::error::Result;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use weir_policy::sort;
 
 /// The first message of a writer, sent with its memory.
 const HELLO: &[u8] = b"weir-port";
@@ -272,7 +271,7 @@ impl PortName {
             };
             names.push(PortName { path, reader });
         }
-        sort::by(&mut names, |one, other| one.path.cmp(&other.path));
+        names.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(names)
     }
 

@@ -7,7 +7,6 @@
 use super::GATEWAY_TIME_NS;
 use crate::wire::ggp::{Network, Update};
 use std::net::Ipv4Addr;
-use weir_policy::sort;
 
 /// Most gateways remembered; a further one replaces the one not heard for longest.
 pub const MOST_ANNOUNCERS: usize = 16;
@@ -51,7 +50,7 @@ impl AnnouncedRoutes {
         let mut networks = replaced.map_or_else(Vec::new, |place| all.remove(place).networks);
         networks.clear();
         networks.extend(update.networks());
-        sort::by(&mut networks, Ord::cmp);
+        networks.sort();
         let until_ns = now_ns.saturating_add(GATEWAY_TIME_NS);
         all.push(Announcement { gateway, until_ns, networks });
     }
@@ -91,7 +90,7 @@ impl AnnouncedRoutes {
             })
             .filter(|route| route.distance < UNREACHABLE)
             .collect();
-        sort::by_key(&mut routes, |route| (route.network, route.distance, route.gateway));
+        routes.sort_by_key(|route| (route.network, route.distance, route.gateway));
         routes.dedup_by_key(|route| route.network);
         routes
     }

@@ -7,7 +7,6 @@
 use super::{Ended, Trace};
 use weir_policy::paging::swapping::{Interval, LARGEST, SwapFacts, Thrashing, choose};
 use weir_policy::random::Random;
-use weir_policy::sort;
 
 const STEPS: u64 = 60;
 
@@ -97,7 +96,7 @@ fn check(regions: &[SwapFacts], largest: usize, chosen: Option<usize>) -> Result
         return Err(format!("{goes:?} goes, and may not"));
     }
     let mut sizes: Vec<u32> = regions.iter().filter(can_go).map(|region| region.frames).collect();
-    sort::by_key(&mut sizes, |size| std::cmp::Reverse(*size));
+    sizes.sort_by_key(|size| std::cmp::Reverse(*size));
     let least = sizes[largest.max(1).min(sizes.len()) - 1];
     if goes.frames < least {
         return Err(format!("{goes:?} goes, and is not among the {largest} largest"));

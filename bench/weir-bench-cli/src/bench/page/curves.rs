@@ -10,7 +10,6 @@ use weir_charts::ratios::{scale, ticks};
 use weir_charts::{
     DrawError, GRID, HALF, SERIES, bytes, drawing, figure, key, range, rate, scrolled, titled, trim,
 };
-use weir_policy::sort;
 
 /// The least number of sizes in a curve.
 const POINTS_MIN: usize = 3;
@@ -40,7 +39,7 @@ pub fn chunks(report: &Report) -> Result<String, DrawError> {
         }
         let all = curves.len();
         curves.truncate(SERIES.len());
-        curves.iter_mut().for_each(|(_, points)| sort::by(points, |a, b| a.0.total_cmp(&b.0)));
+        curves.iter_mut().for_each(|(_, points)| points.sort_by(|a, b| a.0.total_cmp(&b.0)));
         let svg = curve_chart(&curves, &copy)?;
         let titles: Vec<String> =
             curves.iter().flat_map(|(name, points)| points_of(name, points)).collect();
@@ -89,7 +88,7 @@ fn memcpy(cases: &[CaseRecord]) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> =
         copies.filter_map(|case| Some((case.params.chunk_bytes? as f64, case.estimate))).collect();
     points.retain(|(_, rate)| rate.is_finite() && *rate > 0.0);
-    sort::by(&mut points, |a, b| a.0.total_cmp(&b.0));
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
     points
 }
 
@@ -147,7 +146,7 @@ pub fn distributions(report: &Report) -> Result<String, DrawError> {
         case.samples.len() >= 30 && case.low > 0.0 && case.samples.iter().all(|s| *s > 0.0)
     };
     let mut chosen: Vec<&CaseRecord> = report.cases.iter().filter(sound).collect();
-    sort::by(&mut chosen, |a, b| b.relative_width().total_cmp(&a.relative_width()));
+    chosen.sort_by(|a, b| b.relative_width().total_cmp(&a.relative_width()));
     let trips = |case: &&&CaseRecord| case.params.direction.as_deref() == Some("two-way");
     let round_trips: Vec<&CaseRecord> = chosen.iter().filter(trips).copied().take(3).collect();
     let key_of = |case: &CaseRecord| case.key();
@@ -266,7 +265,7 @@ mod tests {
                 }
             }
             for (series, sizes) in curves.iter().filter(|(_, sizes)| sizes.len() >= POINTS_MIN) {
-                let distinct = sort::set(sizes.iter().copied()).len();
+                let distinct = std::collections::BTreeSet::from_iter(sizes.iter().copied()).len();
                 assert_eq!(distinct, sizes.len(), "{}: {series}", suite.name);
             }
         }

@@ -4,11 +4,11 @@ use super::ratios::asks_the_same;
 use std::fmt::Write;
 use weir_bench::engine::record::{ComparisonRecord, Report};
 use weir_command::html::{escape, section};
-use weir_policy::sort;
 
 /// Summarizes the page in a sentence.
 pub fn says(report: &Report) -> String {
-    let suites = sort::set(report.cases.iter().map(|case| case.suite.as_str()));
+    let suites =
+        std::collections::BTreeSet::from_iter(report.cases.iter().map(|case| case.suite.as_str()));
     if suites.is_empty() {
         return String::from("Nothing could be measured; the notes below say why.");
     }
@@ -48,7 +48,8 @@ pub fn glossary(report: &Report) -> String {
             escape(suite.source)
         );
     }
-    let places = sort::set(report.cases.iter().map(|case| case.placement));
+    let places =
+        std::collections::BTreeSet::from_iter(report.cases.iter().map(|case| case.placement));
     for place in places {
         let _ = writeln!(html, "<dt>{place}</dt><dd>{}</dd>", escape(place.about()));
     }

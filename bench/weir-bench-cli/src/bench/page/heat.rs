@@ -5,7 +5,6 @@ use weir_bench::engine::estimate::median;
 use weir_bench::engine::record::{CaseRecord, Report};
 use weir_charts::{Canvas, DrawError, FULL, HPos, VPos, drawing, scrolled, text_style, trim};
 use weir_command::widths::cut;
-use weir_policy::sort;
 
 const COLUMNS: usize = 110;
 const ROW: i32 = 13;
@@ -31,9 +30,9 @@ pub fn heat(report: &Report) -> Result<String, DrawError> {
         return Ok(String::new());
     }
     if cases.len() > ROWS {
-        sort::by(&mut cases, |a, b| b.relative_width().total_cmp(&a.relative_width()));
+        cases.sort_by(|a, b| b.relative_width().total_cmp(&a.relative_width()));
         cases.truncate(ROWS);
-        sort::by_key(&mut cases, |case| case.key());
+        cases.sort_by_key(|case| case.key());
     }
     let mut rows = vec![reference(report, end_s)];
     rows.extend(cases.iter().map(|case| row(case, end_s)));

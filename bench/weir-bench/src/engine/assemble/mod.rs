@@ -83,7 +83,7 @@ pub fn report(suites: &[Suite], plan: &Plan, collected: &[Collected], about: Run
 }
 
 fn placements(blocks: &[Block]) -> BTreeMap<super::params::Placement, Vec<u64>> {
-    weir_policy::sort::map(blocks.iter().map(|block| (block.placement, block.cpus.clone())))
+    BTreeMap::from_iter(blocks.iter().map(|block| (block.placement, block.cpus.clone())))
 }
 
 /// Returns the nominal step: that of the host's first run, if it is known and still about right.

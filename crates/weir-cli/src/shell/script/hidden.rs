@@ -118,7 +118,7 @@ fn hides(text: &str) -> bool {
 /// Makes the calls of the script's functions what they are: no programs.
 pub(super) fn call_functions(text: &str, found: &mut [(usize, Vec<ScriptCommand>)]) {
     let mut names: Vec<&str> = text.lines().filter_map(function).collect();
-    weir_policy::sort::by(&mut names, Ord::cmp);
+    names.sort();
     for command in found.iter_mut().flat_map(|(_, commands)| commands) {
         let ScriptCommand::Simple(pieces) = command else { continue };
         let Some(Piece::Text(first)) = pieces.first() else { continue };

@@ -28,7 +28,6 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use weir_policy::sort;
 use weir_ring::account::Account;
 use weir_ring::layout;
 use weir_ring::sleep;
@@ -182,7 +181,7 @@ fn numbers(directory: PathBuf) -> Vec<i32> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut found: Vec<i32> =
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    sort::by_key(&mut found, |number| *number);
+    found.sort();
     found
 }
 

@@ -8,7 +8,6 @@ use rustix::fd::OwnedFd;
 use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use weir_policy::sort;
 use weir_ring::board::{Board, BoardAccount};
 
 /// The state of one port at one moment. Names and processes come from the kernel. All other numbers
@@ -195,6 +194,6 @@ fn writers_to(reader: i32, socket: (u64, u64)) -> Vec<PortWriterStat> {
             end: ring.writer,
         });
     }
-    sort::by_key(&mut writers, |writer| writer.pid);
+    writers.sort_by_key(|writer| writer.pid);
     writers
 }

@@ -4,7 +4,6 @@ use super::beginning::{copy_of, copy_of_board};
 use super::{as_seen, each_memory};
 use crate::memory::FirstWords;
 use std::mem::offset_of;
-use weir_policy::sort;
 use weir_ring::account::ParticipantLine;
 use weir_ring::board::Board;
 use weir_ring::cluster::{self, Cluster, ClusterLine};
@@ -152,7 +151,7 @@ pub fn mpxes() -> Vec<MpxStat> {
         MpxStat { holders, ..stat }
     });
     let mut found: Vec<MpxStat> = with_holders.collect();
-    sort::by_key(&mut found, |stat| (stat.socket, !stat.is_owner, stat.inode));
+    found.sort_by_key(|stat| (stat.socket, !stat.is_owner, stat.inode));
     found
 }
 
