@@ -375,3 +375,65 @@ fn a_script_without_lines_says_why() {
     let script = write(directory.path(), "plain.sh", "sleep 0.1\ntrue\n");
     assert!(!weir_run(&["bash", &script]).stderr().contains("have no lines"));
 }
+
+/// A program in perl that runs the same eight times: two of eight were missing, the others stood by
+/// themselves, and "perl x.pl: held up by perl x.pl" above them.
+#[test]
+fn a_parent_that_is_no_shell_gets_what_a_script_gets() {
+    if !have(&["perl"]) {
+        return;
+    }
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!(
+            "for my $i (1..6) {{ system(\"sleep 0.0$i; seq $i 20000 | sort -n | tail -n 1 >&2\") }}\n\
+             {}\n",
+            "use Time::HiRes 'time'; my $e = time + 0.6; 1 while time < $e;"
+        );
+        let program = write(directory.path(), "etl.pl", &text);
+        let ran = weir_run(&["perl", &program]);
+        assert_eq!(ran.stages(), 1, "{}", ran.stderr());
+        let said = ran.json["verdict"]["text"].as_str().expect("a text");
+        assert!(said.contains("perl") && said.contains(", its own work 0."), "{said}");
+        assert!(!said.contains("held up by perl"), "{said}");
+        if ran.json["started"]["evidence"] != "exact" {
+            eprintln!("SKIPPED: the kernel tells no process events");
+            return;
+        }
+        let sorted = group(&ran, "sort -n");
+        assert_eq!(sorted["instances"], 6, "{}", ran.stderr());
+        assert_eq!(group(&ran, "sleep")["instances"], 6, "{}", ran.stderr());
+    });
+}
+
+/// The path came last, below lines that said that the groups were too short to judge. Nobody was told
+/// which target a command made.
+#[test]
+fn a_build_tells_its_path_first_with_targets_and_whether_more_jobs_help() {
+    if !have(&["make", "perl"]) {
+        return;
+    }
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let perl = work(0.5).replace('$', "$$");
+        let text =
+            format!("all: a b c\na b c:\n\t{perl} > {}/$@.out\n", directory.path().display());
+        let file = write(directory.path(), "Makefile", &text);
+        let ran = weir_run(&["make", "-f", &file]);
+        let said = ran.json["verdict"]["text"].as_str().expect("a text");
+        // Nothing ran beside something else: the groups come first.
+        assert!(!said.starts_with("critical path"), "{said}");
+        let jobs = &ran.json["jobs"];
+        assert_eq!((&jobs["most"], &jobs["asked"]), (&1.into(), &1.into()), "{jobs}");
+        assert!(jobs["most_s"].as_f64() > Some(1.2), "{jobs}");
+        let ran = weir_run(&["make", "-j2", "-f", &file]);
+        let said = ran.json["verdict"]["text"].as_str().expect("a text");
+        assert!(said.starts_with("critical path: perl"), "{said}");
+        let links = ran.json["critical_path"]["links"].as_array().expect("a path");
+        let targets: Vec<&str> = links.iter().filter_map(|link| link["output"].as_str()).collect();
+        assert!(targets.len() == 2 && targets[1].ends_with("c.out"), "{}", ran.stderr());
+        assert_eq!(ran.json["jobs"]["most"], 2);
+        let same = groups(&ran).iter().filter(|group| group["instances"] == 3).count();
+        assert_eq!(same, 1, "{}", ran.stderr());
+    });
+}

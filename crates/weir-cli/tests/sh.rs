@@ -163,6 +163,7 @@ fn without_a_file_the_report_stands_on_standard_error_behind_the_script_s_own() 
     for unset in ["", "remove"] {
         let mut command = place.weir();
         command.args(["-c", "echo out; echo err >&2; exit 3"]).env("WEIR_REPORT", "");
+        command.env("WEIR_MIN", "0");
         if !unset.is_empty() {
             command.env_remove("WEIR_REPORT");
         }
@@ -171,6 +172,30 @@ fn without_a_file_the_report_stands_on_standard_error_behind_the_script_s_own() 
         assert!(err.starts_with("err\nweir sh: bash -c echo out; echo err"), "{err}");
         assert!(err.contains("\nweir: "), "{err}");
     }
+}
+
+/// A shell of recipes wrote nine lines on `true | true`, each time.
+#[test]
+fn a_short_script_is_reported_only_where_that_was_asked_for() {
+    let place = Place::with("s.sh", "set -e\ngrep -q x /dev/null\necho never\n");
+    let said = |words: &[&str], least: &str| {
+        let mut command = place.weir();
+        command.env_remove("WEIR_REPORT").env("WEIR_MIN", least).args(words);
+        gave(&mut command, "").2
+    };
+    assert_eq!(said(&["-c", "true | true"], "1h"), "");
+    assert!(said(&["-c", "true | true"], "0").contains("\nweir: "));
+    let wrong = said(&["-c", ":"], "soon");
+    assert!(wrong.starts_with("weir: WEIR_MIN is 'soon': "), "{wrong}");
+    // What ended a script is said all the same.
+    let failed = said(&["s.sh"], "1h");
+    if failed.is_empty() {
+        eprintln!("SKIPPED: the kernel tells no process events");
+        return;
+    }
+    assert!(failed.starts_with("weir sh: bash s.sh\n"), "{failed}");
+    assert!(failed.contains("line 2 of s.sh: grep -q x /dev/null ended with status 1"), "{failed}");
+    assert!(!failed.contains("weir: 0."), "{failed}");
 }
 
 /// Many run at once, as make starts them. Each line of the file is whole.

@@ -4,14 +4,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 use weir_doctor::ending::Ending;
-
-/// Returns the status that a shell gives for a program that ended so.
-pub fn shell_code(ending: Ending) -> i32 {
-    match ending {
-        Ending::Code(code) => code,
-        Ending::Signal(signal) => 128 + signal,
-    }
-}
+pub use weir_doctor::failures::shell_status as shell_code;
 
 /// Returns the code to exit with in place of a program that ended with this status.
 pub fn exit_code(status: ExitStatus) -> ExitCode {

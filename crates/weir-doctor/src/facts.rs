@@ -5,24 +5,28 @@
 
 use crate::backlog::Backlog;
 use crate::ending::{Ending, MemoryKills, SIGPIPE};
-use crate::graph::CriticalPath;
+use crate::graph::{CriticalPath, Jobs};
 use crate::partition::Times;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 mod around;
+mod failed;
 mod groups;
 mod history;
 mod hot;
+mod left;
 mod outside;
 mod phases;
 mod traced;
 mod unseen;
 
 pub use around::{Host, Program, Quota, Started};
+pub use failed::FailedCommand;
 pub use groups::{FoundGroup, Line, Spread, Unseen, WaitedCpu};
 pub use history::{Cell, Fills, History, Lane};
 pub use hot::{HotCode, HotFunction, HotStage};
+pub use left::{LeftOpen, LeftProcess};
 pub use outside::{FileWait, FileWaitKind, OutsideProcess, Peer, PeerKind, TcpLook, TcpWaits};
 pub use phases::{Holder, Phase};
 pub use traced::Traced;
@@ -114,6 +118,14 @@ pub struct Run {
     pub history: Option<History>,
     /// What was traced, if that was asked for.
     pub traced: Option<Traced>,
+    /// The commands that failed among those that it started: first the one that ended it.
+    pub failed: Vec<FailedCommand>,
+    /// Whether the kernel told of each process: when it ran, and how it ended.
+    pub has_all: bool,
+    /// The jobs of a build.
+    pub jobs: Option<Jobs>,
+    /// Where a stage left something running that had the pipe behind it open.
+    pub left: Vec<LeftOpen>,
     /// What was watched from outside, where weir did not start the processes itself.
     pub watched: Option<Watched>,
 }

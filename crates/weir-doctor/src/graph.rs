@@ -1,6 +1,7 @@
 //! The graph of the processes that a run started: which of them form pipelines, which pipelines
 //! are the same one again, and which line of a script started them.
 
+use crate::ending::Ending;
 use crate::programs::{runs_others, starts_anything};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -8,10 +9,12 @@ use alloc::vec::Vec;
 
 mod classes;
 mod critical;
+mod jobs;
 mod lines;
 
 pub use classes::{Class, WallSpan, classes, label};
 pub use critical::{CriticalPath, Link, critical_path};
+pub use jobs::{Jobs, jobs};
 pub use lines::{Piece, ScriptCommand, ScriptPipeline, line_of};
 
 /// What a program reads from, or writes to, for less than this part of its life (a fourth) is asked, and
@@ -60,6 +63,10 @@ pub struct SeenProcess {
     pub waits: bool,
     /// Whether it hardly did anything but wait for its input.
     pub idle: bool,
+    /// The file that it writes to, if that is its own standard output.
+    pub output: Option<String>,
+    /// How it ended, if that is known.
+    pub ending: Option<Ending>,
 }
 
 impl SeenProcess {

@@ -3,7 +3,7 @@
 
 use crate::advice::{self, Advice, AdviceKind, Gain, Refuted};
 use crate::facts::{FoundGroup, Phase, Run};
-use crate::load::MARGIN;
+use crate::graph::Jobs;
 use crate::phases::{Spent, Timeline};
 use crate::verdict::{self, Busy, Finding, Verdict};
 use alloc::vec;
@@ -29,27 +29,20 @@ const SLICE_NS: u64 = 5_000_000;
 /// The most parts that are mentioned.
 const MOST: usize = 4;
 
-/// Returns the groups that took most of the run, the largest first; the first of those that are
-/// equal. Nothing where the run has fewer than two groups: then its stages are judged.
+/// Returns the groups that took most of the run, the largest first. Nothing where the run has fewer than two groups: then its stages are judged.
 pub fn parts(run: &Run) -> Vec<Part> {
-    let share = |group: &FoundGroup| run.share(group.own_ns());
     let mut parts: Vec<(usize, f64)> = run
         .groups
         .iter()
         .enumerate()
-        .filter(|(_, group)| group.first_stage.is_some())
-        .map(|(at, group)| (at, share(group)))
+        .filter(|(_, group)| run.is_part(group))
+        .map(|(at, group)| (at, run.share(group.own_ns()).min(1.0)))
         .collect();
     if parts.len() < 2 {
         return Vec::new();
     }
     // A shell that did nothing itself is no part of the time.
     parts.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
-    let most = parts.first().map_or(0.0, |part| part.1);
-    // Of equal parts the first is named first.
-    let equal = |part: &(usize, f64)| most - part.1 < MARGIN / 2.0;
-    let count = parts.iter().take_while(|part| equal(part)).count();
-    parts[..count].sort_by_key(|part| part.0);
     let worth = parts.into_iter().enumerate().filter(|(at, part)| *at == 0 || part.1 >= WORTH);
     worth
         .take(MOST)
@@ -100,6 +93,17 @@ pub fn phases(run: &Run) -> Vec<Phase> {
 pub fn whole(run: &Run, parts: &[Part]) -> Option<Verdict> {
     let flat = verdict::judge(run);
     let largest = parts.first()?;
+    let Some(first) = run.groups[largest.group].first_stage else {
+        // The one stage was held up by what it did and started.
+        let is_own = run.groups[largest.group].is_parent();
+        let known = match flat.finding {
+            Finding::Blind | Finding::TooShort | Finding::Hidden(..) => false,
+            // That says which programs, and how often.
+            Finding::HeldUp(Busy::Starting(_)) => is_own,
+            _ => true,
+        };
+        return known.then_some(flat);
+    };
     if matches!(flat.finding, Finding::HeldUp(Busy::Starting(_))) {
         let starting = run.groups[largest.group].is_starting() && parts.len() > 1;
         let mut verdict = flat;
@@ -108,12 +112,15 @@ pub fn whole(run: &Run, parts: &[Part]) -> Option<Verdict> {
         (culprit.speedup_limit, culprit.next_stage) = (None, None);
         return Some(verdict);
     }
-    let held = matches!(flat.finding, Finding::Blind | Finding::TooShort | Finding::Quota)
-        || matches!(flat.finding, Finding::QuotaTie(_) | Finding::Hidden(..));
+    let held = match flat.finding {
+        Finding::Blind | Finding::Quota | Finding::QuotaTie(_) | Finding::Hidden(..) => true,
+        // Too short for samples; the kernel has told when each process ran.
+        Finding::TooShort => !run.has_all,
+        _ => false,
+    };
     if held {
         return None;
     }
-    let first = run.groups[largest.group].first_stage?;
     let mut verdict = largest.verdict.clone();
     if let Some(culprit) = &mut verdict.culprit {
         culprit.stage += first;
@@ -128,6 +135,35 @@ pub fn whole(run: &Run, parts: &[Part]) -> Option<Verdict> {
         other => other,
     };
     Some(verdict)
+}
+
+/// Whether a build would gain by more jobs at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoreJobs {
+    /// Hardly: the CPUs were full.
+    CpusFull,
+    /// Perhaps: it ran as many as it may for most of the time, and CPUs were idle. So many jobs would
+    /// fill them.
+    May(u64),
+    /// Hardly: for most of the time fewer could run than may.
+    Waits,
+}
+
+/// Returns whether a build would gain by more jobs; `None` where the host tells too little.
+pub fn more_jobs(run: &Run, jobs: Jobs) -> Option<MoreJobs> {
+    /// CPUs that are idle for less than this are full, and with more there is one for another job.
+    const FULL: f64 = 0.25;
+    const FREE: f64 = 0.5;
+    let idle = run.host.idle_cpus?;
+    // The time in which CPUs were idle since nothing could run counts too.
+    let at_most = jobs.most_ns * 2 >= jobs.any_ns;
+    let is_limit = jobs.asked.is_none_or(|asked| jobs.most >= asked);
+    match idle {
+        ..FULL => Some(MoreJobs::CpusFull),
+        _ if !at_most || !is_limit => Some(MoreJobs::Waits),
+        FREE.. => Some(MoreJobs::May(jobs.most + (idle + 0.5) as u64)),
+        _ => None,
+    }
 }
 
 /// The share of a run from which advice on a group is worth it.

@@ -17,6 +17,7 @@
 //! - [`verdict`]: which stage was the bottleneck, and why.
 //! - [`advice`]: what would make it faster, where the evidence supports it.
 //! - [`ending`]: whether the end of a stage is a failure, and whose input it cut short.
+//! - [`failures`]: the commands of a script that failed, and which of them ended it.
 //! - `limits`: how short a run could become, which bounds the gain of advice.
 //! - [`why`]: why a process does not go on, from process to process.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
@@ -32,6 +33,7 @@ pub mod backlog;
 pub mod command;
 pub mod ending;
 pub mod facts;
+pub mod failures;
 pub mod graph;
 pub mod groups;
 mod limits;

@@ -14,7 +14,7 @@
 //! is sought among the other stages.
 
 use crate::around::{self, CpuCause};
-use crate::facts::{Run, Stage};
+use crate::facts::{LeftOpen, Run, Stage};
 use crate::limits;
 use crate::load::{self, MARGIN, StageLoad, lean};
 use crate::partition::Times;
@@ -97,6 +97,9 @@ pub enum Finding {
     SlowInput(f64),
     /// The reader of standard output kept the run waiting for this share.
     SlowOutput(f64),
+    /// What a stage left running kept the pipe behind it open: position in [`Run::left`]. The next
+    /// stage waited for its end for longer than any stage was busy.
+    LeftOpen(usize),
     /// No stage was busy for long enough.
     Idle,
     /// Two stages were equally busy: positions and shares.
@@ -157,6 +160,9 @@ fn judge_whole(run: &Run) -> Verdict {
     if let Some(why) = cannot_say(run, &work, busy[top]) {
         return nobody(why);
     }
+    if let Some(finding) = left_open(run, busy[top]) {
+        return nobody(finding);
+    }
     if let Some(finding) = outside(run, &work, busy[top]) {
         return Verdict { around: around::explain(run), ..nobody(finding) };
     }
@@ -214,6 +220,15 @@ fn slower_of_equals(run: &Run, loads: &[StageLoad], top: usize, second: usize) -
     let confirmed = loads[slower].own - loads[faster].own >= MARGIN / 2.0;
     let open = first.sampled || other.sampled;
     (confirmed || open).then_some(slower)
+}
+
+/// Returns a finding if a stage waited for longer than any was busy for the end of a pipe that
+/// something still had open which the stage in front of it had left running.
+fn left_open(run: &Run, busiest: f64) -> Option<Finding> {
+    let waited = |left: &LeftOpen| run.share(run.waited_for_left_ns(left));
+    let shares = run.left.iter().map(waited).enumerate();
+    let (longest, share) = shares.max_by(|one, other| one.1.total_cmp(&other.1))?;
+    (share >= busiest + MARGIN).then_some(Finding::LeftOpen(longest))
 }
 
 fn nobody(finding: Finding) -> Verdict {

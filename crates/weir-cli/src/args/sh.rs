@@ -51,6 +51,8 @@ Where the report goes:
   WEIR_REPORT not set or empty   standard error
   WEIR_REPORT=FILE               appended to FILE as text, behind a line with the command
   WEIR_REPORT=FILE.jsonl         appended as one line of JSON (schema weir.run/1); also FILE.json
+A script that runs for less than a second has no report on standard error, unless a command of it
+failed and ended it: then only that is said. WEIR_MIN=TIME (0, 250ms, 10s) sets another time, for files too.
 Each report is appended by one write, so several at once do not mix in a file on this host.
 
 A weir sh inside of another one, or below a weir run, becomes bash: the outer one reports what the

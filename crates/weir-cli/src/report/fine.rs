@@ -1,10 +1,11 @@
 //! The fine print: what the tables cannot say, and how each figure is known.
 
-use super::words::outside;
+use super::words::{left_open, outside};
 use weir_command::units::words;
 use weir_command::units::{capacity, percent, seconds};
 use weir_command::widths::cut;
 use weir_doctor::facts::{Pipe, Run, Stage, Traced};
+use weir_doctor::verdict::{Finding, judge};
 
 /// The length of the longest name of a stage in a remark.
 const NAME: usize = 24;
@@ -19,6 +20,13 @@ pub fn gaps(run: &Run) -> Vec<String> {
         }
     }
     gaps.extend(run.pipes.iter().filter_map(|pipe| resized(run, pipe)));
+    // One that is the verdict needs no second sentence.
+    let said = match judge(run).finding {
+        Finding::LeftOpen(at) => Some(at),
+        _ => None,
+    };
+    let left = run.left.iter().enumerate().filter(|(at, _)| Some(*at) != said);
+    gaps.extend(left.map(|(_, left)| format!("note: {}", left_open(run, left))));
     gaps.extend(run.traced.as_ref().and_then(untraced));
     gaps.extend(run.notes.iter().map(|note| format!("note: {note}")));
     gaps

@@ -8,14 +8,17 @@ use weir_doctor::facts::{FoundGroup, Run};
 
 /// The largest number of groups in the table. Those that took most of the time are kept.
 const MOST: usize = 16;
-/// A group with a smaller share of the run gets no row, unless it ran several times.
-const LITTLE: f64 = 0.005;
+/// A group with a smaller share of the run, or of its stage, gets no row.
+const LITTLE: f64 = 0.01;
+/// The largest number of programs that the sentence on the others names.
+const NAMED: usize = 4;
 /// The order in which columns are left out when the terminal is too narrow.
 const DROPS: [&str; 8] = ["longest", "shortest", "median", "from", "cpu", "rows", "times", "wall"];
 
-/// Returns the table of groups, in the order of their starts. A run of one group has none.
-pub fn table(run: &Run, width: usize) -> Vec<String> {
-    let shown = shown(run);
+/// Returns the table of groups, in the order of their starts. A run of one group has none. With `all`
+/// those too that took little of the time.
+pub fn table(run: &Run, all: bool, width: usize) -> Vec<String> {
+    let shown = shown(run, all);
     if shown.is_empty() {
         return Vec::new();
     }
@@ -31,10 +34,7 @@ pub fn table(run: &Run, width: usize) -> Vec<String> {
         _ if !group.has_spread() => String::from("?"),
         _ => seconds(ns),
     };
-    let share = |group: &FoundGroup| {
-        let whole_ns = group.inside.map_or(run.wall_ns, |stage| run.stages[stage].wall_ns);
-        percent((whole_ns > 0).then(|| group.own_ns() as f64 / whole_ns as f64))
-    };
+    let share = |group: &FoundGroup| percent(Some(run.group_share(group)));
     let rows = |group: &FoundGroup| {
         let last = group.run.stages.len();
         match group.first_stage {
@@ -77,18 +77,64 @@ pub fn table(run: &Run, width: usize) -> Vec<String> {
     grid.lines(grid.name_columns(width), width)
 }
 
-/// Returns the groups that get a row: those that have others beside them. A run or a stage that is one
-/// group has rows already, unless the group ran several times.
-fn shown(run: &Run) -> Vec<usize> {
-    let is_one_of_several = |at: &usize| {
-        let group = &run.groups[*at];
-        let beside = run.groups.iter().filter(|other| other.inside == group.inside).count();
-        let share = run.share(group.own_ns()) >= LITTLE || group.inside.is_some();
-        (beside > 1 && share) || group.instances > 1
+/// Returns the sentence on the groups that got no row.
+pub fn others(run: &Run, all: bool) -> Option<String> {
+    let shown = shown(run, all);
+    let left: Vec<&FoundGroup> = (0..run.groups.len())
+        .filter(|at| is_beside_others(run, *at) && !shown.contains(at))
+        .map(|at| &run.groups[at])
+        .collect();
+    if shown.is_empty() || left.is_empty() {
+        return None;
+    }
+    let mut programs: Vec<(&str, u64)> = Vec::new();
+    for group in &left {
+        let name = group.run.stages.first().map_or("", |stage| stage.program.as_str());
+        let name = if name.is_empty() { "unnamed" } else { name };
+        match programs.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += group.instances.max(1),
+            None => programs.push((name, group.instances.max(1))),
+        }
+    }
+    programs.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let mut names: Vec<String> = programs
+        .iter()
+        .take(NAMED)
+        .map(|(name, count)| match count {
+            1 => String::from(*name),
+            count => format!("{name} (x{count})"),
+        })
+        .collect();
+    names.extend((programs.len() > NAMED).then(|| String::from("...")));
+    let most = left.iter().map(|group| run.group_share(group)).fold(0.0, f64::max);
+    let (what, each) = match left.len() {
+        1 => (String::from("1 more group"), ""),
+        n => (format!("{n} more groups"), "each "),
     };
-    let mut shown: Vec<usize> = (0..run.groups.len()).filter(is_one_of_several).collect();
-    shown.sort_by_key(|at| std::cmp::Reverse(run.groups[*at].own_ns()));
-    shown.truncate(MOST);
-    shown.sort();
+    let share = match most < LITTLE {
+        true => String::from("below 1 %"),
+        false => format!("up to {}", percent(Some(most))),
+    };
+    Some(format!("and {what}, {each}{share} of the time: {}", names.join(", ")))
+}
+
+/// Whether a group has others beside it, or ran several times: a run or a stage that is one group has
+/// rows already.
+fn is_beside_others(run: &Run, at: usize) -> bool {
+    let group = &run.groups[at];
+    let beside = run.groups.iter().filter(|other| other.inside == group.inside).count();
+    beside > 1 || group.instances > 1
+}
+
+/// Returns the groups that get a row.
+fn shown(run: &Run, all: bool) -> Vec<usize> {
+    let share = |at: usize| run.group_share(&run.groups[at]);
+    let counts = |at: &usize| is_beside_others(run, *at) && (all || share(*at) >= LITTLE);
+    let mut shown: Vec<usize> = (0..run.groups.len()).filter(counts).collect();
+    shown.sort_by(|one, other| share(*other).total_cmp(&share(*one)));
+    if !all {
+        shown.truncate(MOST);
+    }
+    shown.sort_by_key(|group| *group);
     shown
 }

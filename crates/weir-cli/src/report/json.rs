@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use weir_command::json::seconds;
 use weir_doctor::advice::{Advice, Gain, apply, rewrite};
 use weir_doctor::ending::Ending;
-use weir_doctor::facts::{Io, Pipe, Run, Stage};
+use weir_doctor::facts::{FailedCommand, Io, Pipe, Run, Stage};
 use weir_doctor::verdict::Verdict;
 use weir_measure::machine;
 
@@ -40,6 +40,9 @@ struct Document<'a> {
     stages: Vec<Value>,
     pipes: Vec<Value>,
     groups: Vec<Value>,
+    left_open: Vec<Value>,
+    jobs: Option<Value>,
+    failed: Option<Vec<Value>>,
     critical_path: Option<Value>,
     unseen: Option<Value>,
     verdict: Value,
@@ -75,6 +78,10 @@ fn document(report: &Report) -> Document<'_> {
             .collect(),
         pipes: run.pipes.iter().map(pipe).collect(),
         groups: groups::groups(run),
+        jobs: run.jobs.map(groups::jobs),
+        left_open: run.left.iter().map(|left| around::left_open(run, left)).collect(),
+        failed: (run.has_all || !run.failed.is_empty())
+            .then(|| run.failed.iter().map(failed).collect()),
         critical_path: run.critical_path.as_ref().map(groups::critical_path),
         unseen: run.unseen.as_ref().map(groups::unseen),
         verdict: verdict(&report.verdict.found, &report.verdict.text),
@@ -128,7 +135,7 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
         "write_calls": stage.io.filter(Io::has_calls).map(|io| io.write_calls),
         "max_rss_bytes": stage.max_rss_bytes,
         "most_tasks": stage.most_tasks,
-        "exit": exit(stage),
+        "exit": exit(stage.ending),
         "failure": stage.failure,
         "closed_by_downstream": stage.closed_by_downstream(),
         "times_asleep": stage.times_asleep,
@@ -141,8 +148,19 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
     })
 }
 
-fn exit(stage: &Stage) -> Value {
-    match stage.ending {
+fn failed(failed: &FailedCommand) -> Value {
+    json!({
+        "command": failed.command,
+        "script": failed.line.as_ref().map(|line| &line.script),
+        "line": failed.line.as_ref().map(|line| line.line),
+        "exit": exit(Some(failed.ending)),
+        "times": failed.times,
+        "role": failed.role.as_ref(),
+    })
+}
+
+fn exit(ending: Option<Ending>) -> Value {
+    match ending {
         Some(Ending::Code(code)) => json!({ "code": code }),
         Some(Ending::Signal(signal)) => json!({ "signal": signal }),
         None => Value::Null,

@@ -21,7 +21,7 @@ pub use json::{json, json_line};
 pub use look::{Detail, Look};
 pub use page::html;
 pub use several::{Against, ComparedPipeline, Several, json as several_json, text as several_text};
-pub use text::text;
+pub use text::{failures, text};
 pub use words::outside;
 pub use words::{
     advice as advice_text, groups as groups_text, inside as inside_text, verdict as verdict_text,

@@ -159,7 +159,15 @@ fn pipes(run: &Run, pipes: &[&Pipe]) -> Grid {
     let passed = |pipe: &Pipe| {
         let reader = &run.stages[pipe.to];
         let mark = known(reader.pipe_in_evidence);
-        reader.pipe_in_bytes.map_or_else(unknown, |passed| marked(mark, bytes(passed)))
+        // What found processes moved is known to their last looks.
+        let (wrote, read) = (run.stages[pipe.from].io, reader.io);
+        let moved = [wrote.map(|io| io.write_bytes), read.map(|io| io.read_bytes)];
+        let about = moved.into_iter().flatten().filter(|bytes| *bytes > 0).min();
+        match (reader.pipe_in_bytes, about) {
+            (Some(passed), _) => marked(mark, bytes(passed)),
+            (None, Some(about)) => marked("~", bytes(about)),
+            (None, None) => unknown(),
+        }
     };
     let columns = vec![
         cells("passed", &passed),

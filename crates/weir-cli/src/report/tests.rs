@@ -3,7 +3,8 @@
 use super::*;
 use weir_doctor::advice::{Advice, AdviceKind, Gain};
 use weir_doctor::ending::Ending;
-use weir_doctor::facts::{Evidence, Io, Pipe, Stage};
+use weir_doctor::facts::{Evidence, FailedCommand, Io, Line, Pipe, Stage};
+use weir_doctor::failures::Role;
 use weir_doctor::partition::Times;
 
 const MS: u64 = 1_000_000;
@@ -279,5 +280,44 @@ fn the_status_of_several_commands_is_no_answer_of_the_first() {
     };
     let failed = "grep -q a f && false failed with status 1\n";
     assert!(said("grep -q a f && false").contains(failed), "{}", said("grep -q a f && false"));
-    assert!(said("grep -q a f").contains("grep -q a f ended with status 1: nothing matched"));
+    let answered = said("grep -q a f");
+    assert!(answered.contains("grep -q a f ended with status 1: nothing matched"));
+    // Which command that was is not known without the kernel's events.
+    let unknown = "which of its commands failed is not known";
+    assert!(said("a; b").contains(unknown) && !answered.contains(unknown));
+}
+
+/// A script that SIGPIPE ended under pipefail had no word of it.
+#[test]
+fn a_failed_command_is_told_with_its_line() {
+    let said = |ending, role, reader: Option<&str>| {
+        let mut report = report();
+        let (script, line) = (String::from("x.sh"), 4);
+        report.run.failed = vec![FailedCommand {
+            command: String::from("sort a"),
+            line: Some(Line { script, line }),
+            ending,
+            times: 2,
+            role,
+            reader: reader.map(String::from),
+        }];
+        (report.run.script, report.run.ending) = (true, Some(Ending::Code(1)));
+        report.run.has_all = true;
+        text(&report, &Look { columns: 100, wraps: false, colour: false, detail: Detail::Usual })
+    };
+    let code = said(Ending::Code(2), Role::Ended, None);
+    assert!(
+        code.contains(
+            "\nline 4 of x.sh: sort a ended with status 2; set -e ended the script there\n"
+        )
+    );
+    let left = said(Ending::Signal(13), Role::Last, Some("head -1"));
+    assert!(
+        left.contains("\nstatus 141: line 4 of x.sh: sort a was ended by SIGPIPE: head -1 had")
+    );
+    let other = said(Ending::Signal(11), Role::Other, None);
+    assert!(
+        other.contains("\nnote: line 4 of x.sh: sort a was killed by SIGSEGV (2 times)\n"),
+        "{other}"
+    );
 }

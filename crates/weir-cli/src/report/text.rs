@@ -9,9 +9,9 @@ use weir_command::units::words::of_cpus;
 use weir_command::units::{seconds, signal_name};
 use weir_command::widths::wrap;
 use weir_doctor::command::Command;
-use weir_doctor::ending::Ending;
-use weir_doctor::ending::remark;
+use weir_doctor::ending::{Ending, SIGPIPE, remark};
 use weir_doctor::facts::Run;
+use weir_doctor::failures::{Role, shell_status};
 use weir_policy::text::printable;
 
 /// The verdict's first line is repeated before the advice if more lines than this lie between: the top may
@@ -57,11 +57,27 @@ pub fn text(report: &Report, look: &Look) -> String {
     page.finish()
 }
 
+/// Writes no more than which command ended a script, or failed last before it did; nothing where that is
+/// not known.
+pub fn failures(report: &Report, look: &Look) -> String {
+    let mut page = Page::new(look);
+    if report.run.failed.iter().any(|failed| failed.role != Role::Other && failed.line.is_some()) {
+        for (_, text) in remarks(&report.run, &report.command) {
+            page.sentence(&text, Style::new());
+        }
+    }
+    page.finish()
+}
+
 /// Writes the tables, and remarks on what they cannot show.
 fn body(report: &Report, page: &mut Page) {
     let run = &report.run;
-    page.table(&groups::table(run, page.look.columns));
-    let rows = rows::choose(run, &report.verdict.found, page.look.detail == Detail::Verbose);
+    let all = page.look.detail == Detail::Verbose;
+    page.table(&groups::table(run, all, page.look.columns));
+    if let Some(others) = groups::others(run, all) {
+        page.sentence(&others, Style::new());
+    }
+    let rows = rows::choose(run, &report.verdict.found, all);
     for (number, table) in tables::tables(run, &rows.shown, page.look.columns).iter().enumerate() {
         // A table without rows is left out.
         page.table(if table.len() > 1 { table } else { &[] });
@@ -69,17 +85,17 @@ fn body(report: &Report, page: &mut Page) {
             page.sentence(folded, Style::new());
         }
     }
-    let all = page.look.detail == Detail::Verbose;
     for hot in hot::tables(run, &report.verdict.found, all, page.look.columns) {
         page.sentence(&hot.heading, Style::new());
         page.table(&hot.table);
         hot.notes.iter().for_each(|note| page.sentence(note, Style::new().dimmed()));
     }
     let gaps = fine::gaps(run).into_iter().chain(hot::gaps(run));
-    for sentence in words::unseen(run).into_iter().chain(gaps) {
+    let failed = words::failed_others(&run.failed);
+    for sentence in words::unseen(run).into_iter().chain(failed).chain(gaps) {
         page.sentence(&sentence, Style::new());
     }
-    if page.look.detail == Detail::Verbose {
+    if all {
         for sentence in fine::print(run) {
             page.sentence(&sentence, Style::new().dimmed());
         }
@@ -187,14 +203,29 @@ fn remarks(run: &Run, command: &str) -> Vec<(bool, String)> {
         let text = words::remark(&Ended { position, label, last, how: &how }, remark);
         Some((remark.is_grave(), text))
     };
+    let last = run.failed.iter().find(|failed| failed.role != Role::Other).map(|failed| {
+        let left = shell_status(failed.ending) == 128 + SIGPIPE;
+        (!left, words::failed_last(failed))
+    });
     if run.script {
-        // For a script, only its own end is known.
-        return ended(None, script_name(command), run.ending, None).into_iter().collect();
+        let own = ended(None, script_name(command), run.ending, None);
+        let fails = run.ending.is_some_and(|ending| shell_status(ending) != 0);
+        let is_grave = own.as_ref().is_some_and(|(grave, _)| *grave);
+        let unknown = (fails && is_grave && !run.has_all && last.is_none()).then(|| {
+            (
+                false,
+                String::from(
+                    "which of its commands failed is not known: the kernel told weir of no ends",
+                ),
+            )
+        });
+        return own.into_iter().chain(last).chain(unknown).collect();
     }
     let mut remarks = Vec::new();
     for (position, stage) in run.stages.iter().enumerate() {
         let said = ended(Some(position), &stage.label, stage.ending, stage.failure.as_deref());
         remarks.extend(said.filter(|remark| !remarks.contains(remark)));
     }
+    remarks.extend(last);
     remarks
 }

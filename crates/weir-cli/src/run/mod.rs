@@ -131,7 +131,7 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
     let whole = groups::whole(&run, &parts);
     let parts = if whole.is_some() { parts } else { Vec::new() };
     let verdict = whole.unwrap_or_else(|| weir_doctor::verdict::judge(&run));
-    let advice = match parts.is_empty() {
+    let advice = match parts.is_empty() || !run.script {
         true => weir_doctor::advice::advise(&run, &verdict, &past.refuted),
         false => groups::advise(&run, &parts, &past.refuted),
     };
@@ -141,7 +141,8 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
         true => verdict_text(&run, &verdict),
         false => groups_text(&run, &parts),
     };
-    let inside = inside_text(&run, &verdict).map(|inside| format!("{text}\n{inside}"));
+    let inside = inside_text(&run, &verdict).filter(|_| parts.is_empty());
+    let inside = inside.map(|inside| format!("{text}\n{inside}"));
     let verdict = Said { text: inside.unwrap_or(text), found: verdict };
     Report { run, command: command.to_owned(), verdict, advice, status, compared: None }
 }

@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 use weir_command::fault::tell;
 use weir_command::output::{create, own_descriptor, print_json};
 use weir_command::signals::survive_size_limit;
@@ -20,6 +21,8 @@ pub struct Outputs {
     text: Option<Target>,
     json: Option<Target>,
     detail: Detail,
+    /// Of a shorter run nothing is reported but what failed.
+    least: Duration,
 }
 
 enum Target {
@@ -41,30 +44,40 @@ impl Outputs {
             true => Some(Target::Stdout),
             false => open(path, "JSON report"),
         });
-        Outputs { text, json, detail: options.detail() }
+        Outputs { text, json, detail: options.detail(), least: Duration::ZERO }
     }
 
-    /// Opens what `weir sh` reports to: the end of this file, or standard error.
-    pub fn appended(file: Option<&OsStr>) -> Outputs {
+    /// Opens what `weir sh` reports to: the end of this file, or standard error. `least`: the shortest
+    /// run that is reported there; without it one of a second on standard error, and any in a file.
+    pub fn appended(file: Option<&OsStr>, least: Option<Duration>) -> Outputs {
         let file = file.filter(|name| !name.is_empty());
+        let usual = if file.is_some() { Duration::ZERO } else { SHORT };
+        let least = least.unwrap_or(usual);
         let target = match file {
             Some(path) => opened(append(Path::new(path)), Path::new(path), "report", "script"),
             None if closed_standard_descriptors()[2] => None,
             None => Some(Target::Stderr),
         };
         let (text, json) = if file.is_some_and(is_json) { (None, target) } else { (target, None) };
-        Outputs { text, json, detail: Detail::Usual }
+        Outputs { text, json, detail: Detail::Usual, least }
     }
 
     /// Appends a report by one write. A line with the command stands above a text; JSON is one line.
     pub fn append(&self, report: &Report) {
+        let is_short = Duration::from_nanos(report.run.wall_ns) < self.least;
         if let Some(target) = &self.text {
             let look = target.look(self.detail);
-            let text = report::text(report, &look);
+            let text = match is_short {
+                true => report::failures(report, &look),
+                false => report::text(report, &look),
+            };
+            if text.is_empty() {
+                return;
+            }
             let command = cut(&report.command, look.columns.saturating_sub(HEAD.len()));
             target.write(&format!("{HEAD}{command}\n{text}"));
         }
-        if let Some(target) = &self.json {
+        if let Some(target) = self.json.as_ref().filter(|_| !is_short) {
             target.write(&report::json_line(report));
         }
     }
@@ -80,6 +93,8 @@ impl Outputs {
     }
 }
 
+/// A shell that is called for each line of a recipe, or each minute, runs for less than this.
+const SHORT: Duration = Duration::from_secs(1);
 /// The text before the command in the line above a report.
 const HEAD: &str = "weir sh: ";
 

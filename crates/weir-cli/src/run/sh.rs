@@ -13,9 +13,11 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 use weir_command::fault::{Fault, die, tell};
 use weir_command::status::{shell_code, unstarted_code};
 use weir_command::sys::{closed_standard_descriptors, sigpipe_was_ignored};
+use weir_command::units::parse;
 use weir_doctor::ending::Ending;
 use weir_measure::attribution::Sampler;
 use weir_measure::proc::words;
@@ -30,6 +32,8 @@ const BASH: &str = "bash";
 const REPORTING: &str = "WEIR_SH";
 /// The variable that names the file of the report.
 const REPORT: &str = "WEIR_REPORT";
+/// The variable that has the time of the shortest run that is reported.
+const LEAST: &str = "WEIR_MIN";
 
 /// Signals that are passed on to bash.
 const PASSED: [i32; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH];
@@ -64,7 +68,7 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
         pipe_ignored,
         ..Job::default()
     };
-    let outputs = Outputs::appended(weir_sys::places::variable(REPORT).as_deref());
+    let outputs = Outputs::appended(weir_sys::places::variable(REPORT).as_deref(), least());
     // Before there is a second thread.
     let sentinel = Sentinel::start(&PASSED).ok();
     let signals: Vec<i32> = PASSED.into_iter().chain([SIGCONT]).collect();
@@ -86,6 +90,15 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
         Ending::Code(code) => ExitCode::from(code as u8),
         Ending::Signal(signal) => die(signal),
     })
+}
+
+/// Returns the time of the shortest run that is reported, if the user has set it.
+fn least() -> Option<Duration> {
+    let text = std::env::var(LEAST).ok().filter(|text| !text.is_empty())?;
+    let time = parse::duration(&text);
+    let tell_why =
+        |why: &String| tell(&format!("{LEAST} is '{text}': {why}; the script runs anyway"));
+    time.inspect_err(tell_why).ok()
 }
 
 /// Watches while bash runs.

@@ -41,11 +41,12 @@ pub fn of_cpus(value: f64) -> String {
     format!("{number} CPU{plural}")
 }
 
-/// Formats a count as the tables do: `950`, `35 k`, `34 M`.
+/// Formats a count as the tables do: `950`, `35 k`, `1.2 M`, `34 M`.
 pub fn count(value: u64) -> String {
     match value {
         0..=9_999 => format!("{value}"),
-        10_000..=9_999_499 => format!("{} k", (value + 500) / 1000),
+        10_000..=999_499 => format!("{} k", (value + 500) / 1000),
+        999_500..=9_949_999 => format!("{:.1} M", value as f64 / 1e6),
         _ => format!("{} M", value.saturating_add(500_000) / 1_000_000),
     }
 }
@@ -103,7 +104,7 @@ mod tests {
     fn numbers_read_well() {
         assert_eq!(percent(0.934), "93 %");
         assert_eq!((count(950).as_str(), count(12_345).as_str()), ("950", "12 k"));
-        assert_eq!((count(1_200_000).as_str(), count(34_300_000).as_str()), ("1200 k", "34 M"));
+        assert_eq!((count(1_200_000).as_str(), count(34_300_000).as_str()), ("1.2 M", "34 M"));
         // `started 20 k processes` stood beside `19 k times`.
         assert_eq!([19_999, 9_999_600, u64::MAX].map(count)[..2], ["20 k", "10 M"]);
         assert_eq!(

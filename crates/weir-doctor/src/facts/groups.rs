@@ -106,7 +106,29 @@ impl Spread {
     }
 }
 
+impl Run {
+    /// Returns the share that a group of this run has in the time of the stage inside of which it was
+    /// found; of the run, where it is in none, or has outlived that stage.
+    pub fn group_share(&self, group: &FoundGroup) -> f64 {
+        let stage = group.inside.and_then(|stage| self.stages.get(stage));
+        let within = stage.filter(|stage| group.end_ns <= stage.wall_ns + TICK_NS);
+        let whole_ns = within.map_or(self.wall_ns, |stage| stage.wall_ns);
+        (group.own_ns() as f64 / whole_ns.max(1) as f64).min(1.0)
+    }
+
+    /// Whether a group is a part of the time of the whole run: of a script, or of a pipeline of one
+    /// stage.
+    pub fn is_part(&self, group: &FoundGroup) -> bool {
+        group.first_stage.is_some() || !self.script && self.stages.len() == 1
+    }
+}
+
 impl FoundGroup {
+    /// Whether it is one process that started others: its own work is apart from theirs.
+    pub fn is_parent(&self) -> bool {
+        self.starts_others && self.is_single()
+    }
+
     /// Whether it ran often, and for so short a time that starting its processes is what it took.
     pub fn is_starting(&self) -> bool {
         let each_ns = self.spread.sum_ns / self.instances.max(1);

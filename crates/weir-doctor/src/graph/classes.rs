@@ -2,6 +2,7 @@
 
 use super::lines::{fits_several, place_of};
 use super::{Instance, ScriptPipeline, SeenProcess, is_fork, line_of};
+use crate::programs::is_posix_shell;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -268,7 +269,20 @@ fn kind(seen: &[SeenProcess], class: &Class, options: bool) -> Kind {
 fn starter(seen: &[SeenProcess], at: usize) -> Option<usize> {
     let above = |at: &usize| seen.get(*at).and_then(|process| process.parent);
     let mut above = core::iter::successors(above(&at), above).take(seen.len());
-    above.find(|at| !is_fork(seen, *at))
+    above.find(|at| !is_fork(seen, *at) && !is_helper(seen, *at))
+}
+
+/// Whether a process is the shell that another program has run a text: `system`, a recipe of make, a
+/// task of a language. Its text is another one each time.
+fn is_helper(seen: &[SeenProcess], at: usize) -> bool {
+    let Some(SeenProcess { parent: Some(_), program, executed, .. }) = seen.get(at) else {
+        return false;
+    };
+    if !is_posix_shell(program) {
+        return false;
+    }
+    let option = executed.split(' ').nth(1).and_then(|word| word.strip_prefix('-'));
+    option.is_some_and(|letters| letters.ends_with('c') && !letters.starts_with('-'))
 }
 
 /// Returns the program of a row, with the options of its first process whose command is known.
@@ -276,9 +290,10 @@ fn typed_name(seen: &[SeenProcess], row: &[usize], options: bool) -> String {
     let mut name = String::from(program(seen, row));
     let known = row.iter().find(|at| seen[**at].known).filter(|_| options);
     let words = known.map_or("", |at| seen[*at].command.as_str()).split(' ').skip(1);
-    for word in words.filter(|word| word.starts_with('-')) {
+    // Behind `--` there are none, and numbers in them are values: `-k5`, `-9`.
+    for word in words.take_while(|word| *word != "--").filter(|word| word.starts_with('-')) {
         name.push(' ');
-        name.push_str(word);
+        name.extend(word.chars().filter(|c| !c.is_ascii_digit()));
     }
     name
 }

@@ -1,7 +1,7 @@
 //! The critical path: which process was waited for, one after the other, from the end of the run
 //! backwards.
 
-use super::{SeenProcess, serves};
+use super::{Instance, SeenProcess, instances, serves};
 use crate::programs::is_organizer;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -24,6 +24,8 @@ pub struct Link {
     pub processes: Vec<usize>,
     /// Its command.
     pub command: String,
+    /// The file that it wrote to, where that was its own output.
+    pub output: Option<String>,
     /// How long it was waited for.
     pub waited_ns: u64,
 }
@@ -42,7 +44,8 @@ pub struct CriticalPath {
 ///
 /// From the end backwards: the process that ended last was waited for since its start, and that
 /// start was the consequence of an end under the same parent. Where no sibling ended just before,
-/// the parent itself was started then, and its siblings are looked at.
+/// the parent itself was started then, and its siblings are looked at. A link of a pipeline has the
+/// whole pipeline's name: who ended last in it says nothing.
 pub fn critical_path(
     seen: &[SeenProcess],
     (start_ns, end_ns): (u64, u64),
@@ -76,7 +79,7 @@ pub fn critical_path(
     path.reverse();
     let wall_ns = end_ns.saturating_sub(start_ns).max(1) as f64;
     let total_ns: u64 = path.iter().map(|(_, waited_ns)| waited_ns).sum();
-    let mut links = links(seen, &path);
+    let mut links = links(seen, &path, &instances(seen));
     links.retain(|link| link.waited_ns as f64 >= WORTH * wall_ns);
     let share = (total_ns as f64 / wall_ns).min(1.0);
     (!links.is_empty()).then_some(CriticalPath { links, share })
@@ -148,12 +151,22 @@ fn is_at_or_below(seen: &[SeenProcess], at: usize, ancestor: usize) -> bool {
     at == ancestor || super::is_below(seen, at, ancestor)
 }
 
+/// Returns the commands of a pipeline, without what these started themselves.
+fn name(seen: &[SeenProcess], pipeline: &Instance) -> String {
+    let is_member = |at: &usize| pipeline.members.contains(at);
+    let typed =
+        pipeline.members.iter().filter(|at| !seen[**at].parent.as_ref().is_some_and(is_member));
+    typed.map(|at| seen[*at].command.as_str()).collect::<Vec<_>>().join(" | ")
+}
+
 /// Makes links, one for a command that followed itself.
-fn links(seen: &[SeenProcess], path: &[(usize, u64)]) -> Vec<Link> {
+fn links(seen: &[SeenProcess], path: &[(usize, u64)], instances: &[Instance]) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     for (at, waited_ns) in path {
-        let command = &seen[*at].command;
-        match links.last_mut().filter(|link| link.command == *command) {
+        let SeenProcess { command, output, .. } = &seen[*at];
+        let pipeline = instances.iter().find(|instance| instance.members.contains(at));
+        let command = &pipeline.map_or_else(|| command.clone(), |of| name(seen, of));
+        match links.last_mut().filter(|link| link.command == *command && link.output == *output) {
             Some(link) => {
                 link.processes.push(*at);
                 link.waited_ns += waited_ns;
@@ -161,6 +174,7 @@ fn links(seen: &[SeenProcess], path: &[(usize, u64)]) -> Vec<Link> {
             None => links.push(Link {
                 processes: Vec::from([*at]),
                 command: command.clone(),
+                output: output.clone(),
                 waited_ns: *waited_ns,
             }),
         }

@@ -498,3 +498,41 @@ fn parts_that_ran_at_the_same_time_are_one_instance() {
         classes.iter().map(|class| (class.rows.len(), class.spans.len())).collect();
     assert_eq!(found, [(2, 100)]);
 }
+
+/// Eight `sh -c "grep -- -05- f | wc -l"` of a program were eight groups: each has a shell of its own,
+/// and another option.
+#[test]
+fn texts_that_a_program_runs_by_a_shell_are_one_group() {
+    let mut seen = vec![process(None, "python3 etl.py", (0, 1000))];
+    for n in 0..4 {
+        let ms = (100 * n as u64, 100 * n as u64 + 90);
+        let shell = seen.len();
+        let text = format!("sh -c grep -- -0{n}- f | wc -l");
+        seen.push(SeenProcess { waits: true, ..process(Some(0), &text, ms) });
+        let grep = process(Some(shell), &format!("grep -- -0{n}- f"), ms);
+        seen.push(writes(n, grep));
+        seen.push(reads(n, process(Some(shell), "wc -l", ms)));
+        seen.push(process(Some(0), &format!("gzip -{n} a"), ms));
+    }
+    let mut found: Vec<(usize, usize)> = classed(&seen, &[])
+        .iter()
+        .filter(|class| seen[class.rows[0][0]].parent.is_some())
+        .map(|class| (class.rows.len(), class.spans.len()))
+        .collect();
+    found.sort_unstable();
+    assert_eq!(found, [(1, 4), (2, 4)]);
+}
+
+/// The path named `tail`, which ended last, and the verdict `sort`, which it waited for.
+#[test]
+fn a_link_that_is_a_part_of_a_pipeline_has_its_name() {
+    let seen = [
+        process(None, "bash x", (0, 1000)),
+        writes(1, process(Some(0), "sort a", (0, 890))),
+        reads(1, process(Some(0), "tail -1", (0, 900))),
+        process(Some(0), "sleep 0.5", (100, 600)),
+    ];
+    let path = critical_path(&seen, (0, 910 * MS), MS).expect("parallel");
+    let commands: Vec<&str> = path.links.iter().map(|link| link.command.as_str()).collect();
+    assert_eq!(commands, ["sort a | tail -1"]);
+}

@@ -72,6 +72,23 @@ fn a_slow_reader_outside_is_not_blamed_on_a_stage() {
     assert_eq!(verdict.finding, Finding::SlowOutput(0.95));
 }
 
+/// `(sleep 4 & echo ok) | cat`: "no single bottleneck: no stage was busy for long".
+#[test]
+fn what_a_stage_left_running_with_its_pipe_open_is_the_finding() {
+    let with = |reads_ms: u64, computes_ms: u64| {
+        let mut left =
+            run(vec![stage("bash", [5, 0]), stage("cat", [computes_ms, 0, reads_ms, 0, 0])]);
+        left.left = vec![LeftOpen { stage: 0, after_ns: 950 * MS, process: None }];
+        judge(&left).finding
+    };
+    assert_eq!(with(990, 5), Finding::LeftOpen(0));
+    // Its reader had enough to do meanwhile.
+    assert!(matches!(with(300, 690), Finding::HeldUp(_)));
+    let mut none = run(vec![stage("bash", [5, 0]), stage("cat", [5, 0, 990, 0, 0])]);
+    none.left = Vec::new();
+    assert_eq!(judge(&none).finding, Finding::Idle);
+}
+
 #[test]
 fn a_short_run_is_not_judged() {
     let mut short = run(vec![stage("true", [1, 0, 0, 0, 0])]);

@@ -9,7 +9,10 @@ use super::process::{Process, Unreaped};
 use crate::proc::Descriptor;
 use crate::trace::Span;
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::process::ExitStatus;
+use weir_doctor::ending::Ending;
 use weir_doctor::facts::Io;
 use weir_doctor::partition::Samples;
 use weir_doctor::state::TaskState;
@@ -107,6 +110,10 @@ pub struct Group {
     pub peers: Peers,
     /// The files and devices for which it waited.
     pub files: Files,
+    /// The regular file that its first process has as its standard output.
+    pub output: Option<String>,
+    /// When its first process became what it is.
+    pub became_ns: u64,
     /// What its first process was before it became what it is, if it had started others by then:
     /// a command, or nothing where it was a copy of the one that started it.
     pub before: Option<String>,
@@ -124,6 +131,8 @@ pub struct Group {
     pub stopped: bool,
     /// Whether it has ended: its tasks are no longer sampled.
     pub ended: bool,
+    /// How its first process ended, if that is known.
+    pub ending: Option<Ending>,
     /// When it was first seen.
     pub first_ns: u64,
     /// When it was last seen.
@@ -134,6 +143,12 @@ impl Group {
     /// A group that starts with process `root` at `now_ns`.
     pub fn new(root: Pid, ends: Endpoints, now_ns: u64) -> Group {
         Group { root, ends, given: ends, first_ns: now_ns, last_ns: now_ns, ..Group::default() }
+    }
+
+    /// Whether its first process was what it is for this part of its life, in tenths.
+    pub fn was_this_for(&self, tenths: u64) -> bool {
+        let since_ns = self.last_ns.saturating_sub(self.became_ns.max(self.first_ns));
+        since_ns * 10 >= self.last_ns.saturating_sub(self.first_ns) * tenths
     }
 
     /// Whether it was met once at most.
@@ -195,12 +210,19 @@ pub fn is_due(looks: u64, each: bool) -> bool {
     looks.is_power_of_two() || looks.is_multiple_of(every)
 }
 
+/// Converts a process's status to how it ended.
+pub fn ending(status: ExitStatus) -> Ending {
+    let signal = status.signal().map(Ending::Signal);
+    signal.unwrap_or_else(|| Ending::Code(status.code().unwrap_or_default()))
+}
+
 /// Takes what is known of the first process of a group.
 pub fn describe(group: &mut Group, process: &Process) {
     if group.program != process.name {
         // What was open before is what the process that forked it had open.
         group.more_ends.clear();
         group.ends_due = true;
+        group.became_ns = group.last_ns;
     }
     group.program.clone_from(&process.name);
     group.command.clone_from(&process.command);
@@ -212,6 +234,7 @@ pub fn describe(group: &mut Group, process: &Process) {
     group.io = process.last_io.or(group.io);
     group.system_permille = process.system_permille;
     group.waited = process.waited();
+    group.ending = process.status.map(ExitStatus::from_raw).map(ending).or(group.ending);
 }
 
 /// Returns what the pipes of a group show now.

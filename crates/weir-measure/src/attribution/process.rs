@@ -61,6 +61,9 @@ pub struct Process {
     pub orphan: bool,
     /// Number of looks at which it was a zombie that nobody had waited for.
     pub zombie_looks: u64,
+    /// The status with which it ended, as waitpid(2) has it, if it was met before anybody had waited
+    /// for it. The kernel shows 0 to those who may not know it.
+    pub status: Option<i32>,
     /// Number of ticks at which it was alive.
     pub ticks_alive: u64,
     /// Time that these ticks represent.
@@ -321,6 +324,7 @@ impl Process {
         for task in &mut self.tasks {
             task.measure_on_cpu();
         }
+        self.status = stat.exit_status.filter(|status| stat.has_ended() && *status != 0);
         self.refresh_totals();
         Some((stat.state, stat.parent))
     }

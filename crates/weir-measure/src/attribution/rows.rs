@@ -11,7 +11,7 @@ use super::diag::unix_peer;
 use super::group::{Group, MOST_GROUPS, MoreEnd, describe, hints, is_due};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskLook, combine};
-use crate::proc::{Descriptor, access, descriptor, descriptors, is_anonymous_pipe};
+use crate::proc::{Descriptor, FileKind, access, descriptor, descriptors, is_anonymous_pipe, link};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 
@@ -130,6 +130,7 @@ pub fn refresh_ends(group: &mut Group, process: &Process) -> bool {
     group.ends_due = false;
     group.ends.input = descriptor(pid, 0).or(group.ends.input);
     group.ends.output = descriptor(pid, 1).or(group.ends.output);
+    group.output = regular_file(pid, group.ends.output);
     let sides = [group.ends.input, group.ends.output];
     group.sockets = std::array::from_fn(|side| {
         let inode = sides[side].filter(Descriptor::is_socket)?.inode;
@@ -146,6 +147,12 @@ pub fn refresh_ends(group: &mut Group, process: &Process) -> bool {
         }
     }
     before != (group.ends, group.more_ends.len())
+}
+
+/// Returns the path of the standard output of a process, if it is a regular file.
+pub fn regular_file(pid: Pid, output: Option<Descriptor>) -> Option<String> {
+    output.filter(|output| output.kind == FileKind::Storage)?;
+    Some(link(pid, 1)?.to_string_lossy().into_owned())
 }
 
 /// Finds the pipes among the other descriptors of a process.

@@ -1,8 +1,10 @@
 //! Adds what the kernel told of processes to what samples showed of them.
 
 use super::{Life, Lives};
-use crate::attribution::Group;
+use crate::attribution::{Group, ending};
 use std::collections::HashMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use weir_doctor::facts::Io;
 use weir_sys::Pid;
 
@@ -137,12 +139,21 @@ fn rename(group: &mut Group, life: &Life, name: &str, above: Option<(String, Str
 
 /// Takes the exact times of a life, and what the kernel counted for it.
 fn refine(group: &mut Group, life: &Life) {
+    let status = life.status.filter(|_| life.end_ns.is_some());
+    group.became_ns = life.became_ns;
+    group.ending = status.map(ExitStatus::from_raw).map(ending).or(group.ending);
     if life.parent.is_none() {
         return;
     }
     (group.first_ns, group.margin_ns) = (life.start_ns, 0);
-    group.before.clone_from(&life.before);
     group.last_ns = life.end_ns.unwrap_or(group.last_ns).max(life.start_ns);
+    // A wrapper that becomes what it runs is that, and not what it was for a moment.
+    if !group.was_this_for(9) {
+        group.before.clone_from(&life.before);
+    }
+    if group.output.is_none() {
+        group.output.clone_from(&life.output);
+    }
     group.gone.cpu_ns = group.gone.cpu_ns.max(life.cpu_ns);
     group.gone.queue_ns = group.gone.queue_ns.max(life.queue_ns);
     if life.end_ns.is_some() {

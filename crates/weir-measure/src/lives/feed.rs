@@ -34,8 +34,8 @@ pub enum EventKind {
     Fork(Pid),
     /// It became another program.
     Exec,
-    /// It ended.
-    Exit,
+    /// It ended, with this status as waitpid(2) has it.
+    Exit(i32),
 }
 
 /// The kernel's account of a task that ended.
@@ -156,7 +156,7 @@ fn event(text: &[u8]) -> Option<ProcessEvent> {
     let (kind, task) = match word(text, CONNECTOR_HEADER)? {
         FORK => (EventKind::Fork(id(20)?), 24),
         EXEC => (EventKind::Exec, 16),
-        EXIT => (EventKind::Exit, 16),
+        EXIT => (EventKind::Exit(id(24)?), 16),
         _ => return None,
     };
     Some(ProcessEvent { kind, task: id(task)?, pid: id(task + 4)?, at_ns })
@@ -232,9 +232,9 @@ mod tests {
         let text = [head(1), words(&[20, 20, 31, 30, 0, 0])].concat();
         let fork = ProcessEvent { kind: EventKind::Fork(20), task: 31, pid: 30, at_ns: 5 };
         assert_eq!(event(&text), Some(fork));
-        let text = [head(0x8000_0000), words(&[31, 30, 9, 17, 0, 0])].concat();
+        let text = [head(0x8000_0000), words(&[31, 30, 0x100, 17, 0, 0])].concat();
         let exit = event(&text).map(|event| (event.kind, event.task, event.pid));
-        assert_eq!(exit, Some((EventKind::Exit, 31, 30)));
+        assert_eq!(exit, Some((EventKind::Exit(0x100), 31, 30)));
         assert_eq!(event(&[head(0x40), words(&[31, 30])].concat()), None);
         assert_eq!(acknowledged(&[head(0), words(&[0])].concat()), Some(true));
         assert_eq!(acknowledged(&[head(0), words(&[13])].concat()), Some(false));

@@ -9,7 +9,7 @@ mod feed;
 
 pub use adopt::Adopted;
 
-use crate::attribution::{Births, Endpoints};
+use crate::attribution::{Births, Endpoints, regular_file};
 use crate::clock::Clock;
 use crate::proc::{descriptor, may_move_uncounted, words};
 use feed::{EventKind, Feed, ProcessEvent, TaskAccount};
@@ -38,6 +38,8 @@ pub struct Life {
     pub start_ns: u64,
     /// When it ended, if it did before the run.
     pub end_ns: Option<u64>,
+    /// The status with which it ended, as waitpid(2) has it.
+    pub status: Option<i32>,
     /// Whether it became a program of its own.
     pub executed: bool,
     /// Whether a program that it became can move bytes that the kernel does not count, as far as
@@ -52,6 +54,10 @@ pub struct Life {
     pub before: Option<String>,
     /// Its input and output, likewise.
     pub ends: Endpoints,
+    /// The path of its output, where that is a regular file.
+    pub output: Option<String>,
+    /// When it became its program.
+    pub became_ns: u64,
     /// CPU and waiting time of its ended tasks, to a clock tick.
     pub cpu_ns: u64,
     /// How long these were ready and had no CPU.
@@ -112,6 +118,12 @@ impl Lives {
     pub fn alive(&self) -> impl Iterator<Item = (Pid, u64)> {
         let known = self.are_complete().then_some(&self.all).into_iter().flatten();
         known.filter(|life| life.end_ns.is_none()).map(|life| (life.pid, life.start_ns))
+    }
+
+    /// Iterates over those of one group of which no end was told, whether others were missed or not.
+    pub fn alive_of(&self, group: usize) -> impl Iterator<Item = Pid> {
+        let alive = self.all.iter().filter(move |life| life.group == group);
+        alive.filter(|life| life.end_ns.is_none()).map(|life| life.pid)
     }
 
     /// Returns when the first process of a group ended, if the kernel has told it.
@@ -180,10 +192,14 @@ impl Lives {
                 None => drop(self.of.remove(&event.task)),
             },
             EventKind::Exec => self.look(event.pid, at_ns),
-            EventKind::Exit => {
+            EventKind::Exit(status) => {
                 if let Some(at) = self.of.get(&event.task) {
                     let life = &mut self.all[*at];
                     life.tasks = life.tasks.saturating_sub(1);
+                    // A thread that ended alone may be told of after its process.
+                    if event.task == life.pid {
+                        life.status = Some(status);
+                    }
                     if life.tasks == 0 {
                         life.end_ns = Some(at_ns);
                     }
@@ -203,11 +219,13 @@ impl Lives {
         let life = &mut self.all[*at];
         let is_start = life.parent.is_none() && !life.executed;
         life.executed = true;
+        life.became_ns = now_ns;
         let before = std::mem::take(&mut life.command);
         if life.starts {
             life.before.get_or_insert(before);
         }
         life.ends = Endpoints::default();
+        life.output = None;
         // What a given process was started as is known, and it may be over by now.
         if is_start {
             return;
@@ -229,6 +247,7 @@ impl Lives {
         // What is known in part only would look like a command without pipes.
         if !words.is_empty() && ends.input.is_some() && ends.output.is_some() {
             life.ends = ends;
+            life.output = regular_file(pid, ends.output);
             words.retain(|word| !word.is_empty());
             life.command = words.join(" ");
         }

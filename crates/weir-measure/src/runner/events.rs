@@ -6,6 +6,7 @@
 
 use super::finish::LiveStage;
 use super::job::{Forward, Watcher};
+use super::left::LeftBehind;
 use super::stops::Signs;
 use super::{RunningJob, SIGCONT};
 use crate::attribution::PipeWatch;
@@ -71,8 +72,37 @@ impl RunningJob {
         }
         for position in turn.ended {
             let end_ns = self.end_of(position);
-            self.live[position].left_open = self.is_open_behind(position);
+            self.note_left(position);
             self.live[position].harvest(end_ns, &mut self.sampler);
+        }
+    }
+
+    /// Notes whether a stage that has just ended, and is not reaped yet, left its pipe open.
+    fn note_left(&mut self, position: usize) {
+        if !self.is_open_behind(position) {
+            return;
+        }
+        let population = &self.sampler.population;
+        let Some(group) = self.live[position].started_group() else { return };
+        let root = population.groups[group].root;
+        let sampled = population.pids_of(group).filter(|pid| *pid != root).collect();
+        let first = population.groups[group].command.clone();
+        self.live[position].left = Some(LeftBehind::new(sampled, first));
+    }
+
+    /// Finds who has a pipe open that its stage left open a while ago.
+    pub(super) fn find_left(&mut self, now_ns: u64) {
+        for position in 0..self.live.len().saturating_sub(1) {
+            if self.live[position + 1].has_ended() {
+                continue;
+            }
+            let live = &mut self.live[position];
+            let since_ns = now_ns.saturating_sub(live.end_ns());
+            let Some(group) = live.started_group() else { continue };
+            if let Some(left) = live.left.as_mut().filter(|left| left.is_due(since_ns)) {
+                let told = self.sampler.lives.iter().flat_map(|lives| lives.alive_of(group));
+                left.look(told, &self.sampler.pipes[position].identity);
+            }
         }
     }
 

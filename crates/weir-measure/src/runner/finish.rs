@@ -2,8 +2,9 @@
 
 use super::bytes::Hint;
 use super::job::{Job, StageSpec};
+use super::left::{LEFT_NS, LeftBehind};
 use super::{RunningJob, bytes, sums};
-use crate::attribution::{Group, Peers, Sampler};
+use crate::attribution::{Group, Peers, Sampler, ending};
 use crate::hot::Profiler;
 use crate::machine;
 use crate::oom;
@@ -11,12 +12,10 @@ use crate::proc::{parse_io, pidfd};
 use crate::sys::wait::{Reaped, reap};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::Phase;
 use weir_doctor::facts::Unseen;
-use weir_doctor::facts::{Evidence, History, Io, Pipe, Run, Stage};
+use weir_doctor::facts::{Evidence, History, Io, LeftOpen, Pipe, Run, Stage};
 use weir_doctor::partition::Sums;
 use weir_doctor::programs::is_relay;
 use weir_sys::Pid;
@@ -35,8 +34,8 @@ pub(super) struct LiveStage {
     start_ns: u64,
     /// Whether it is stopped by job control.
     pub stopped: bool,
-    /// Whether somebody else had the pipe behind it open for writing when it ended.
-    pub left_open: bool,
+    /// What it left running, if somebody else had the pipe behind it open when it ended.
+    pub left: Option<LeftBehind>,
     state: LiveState,
 }
 
@@ -46,9 +45,6 @@ enum LiveState {
     Ended(Box<FinalCounters>),
 }
 
-/// A reader whose writer has left the pipe open is told of if it goes on for this time, and for a
-/// tenth of the run.
-const LEFT_NS: u64 = 100_000_000;
 /// Least number of samples for a sampled peak to count.
 const ENOUGH_SAMPLES: u64 = 4;
 
@@ -78,7 +74,7 @@ struct FinalCounters {
 
 impl LiveStage {
     fn new(start_ns: u64, state: LiveState) -> LiveStage {
-        LiveStage { start_ns, stopped: false, left_open: false, state }
+        LiveStage { start_ns, stopped: false, left: None, state }
     }
 
     pub fn failed(failure: StartFailure, start_ns: u64) -> LiveStage {
@@ -149,7 +145,7 @@ impl LiveStage {
     }
 
     /// Returns the group of a stage that was started.
-    fn started_group(&self) -> Option<usize> {
+    pub fn started_group(&self) -> Option<usize> {
         match &self.state {
             LiveState::Failed(_) => None,
             LiveState::Running(files) => Some(files.group),
@@ -165,18 +161,12 @@ impl LiveStage {
         }
     }
 
-    fn end_ns(&self) -> u64 {
+    pub fn end_ns(&self) -> u64 {
         match &self.state {
             LiveState::Ended(ended) => ended.end_ns,
             _ => self.start_ns,
         }
     }
-}
-
-/// Converts a process's status to how it ended.
-fn ending(status: ExitStatus) -> Ending {
-    let signal = status.signal().map(Ending::Signal);
-    signal.unwrap_or_else(|| Ending::Code(status.code().unwrap_or_default()))
 }
 
 impl RunningJob {
@@ -219,7 +209,7 @@ impl RunningJob {
             super::script::fill(&mut run, &self.sampler, self.limit_bytes, job);
         } else {
             run.stages = self.stages(job);
-            run.notes.extend(self.left_open(run.wall_ns));
+            run.left = self.left_open(run.wall_ns);
             run.pipes = self.pipes();
             run.settle_unseen_waits();
             for (left, watch) in self.sampler.pipes.iter().enumerate() {
@@ -251,22 +241,16 @@ impl RunningJob {
         run
     }
 
-    /// Says where a stage left a process that had its pipe open while the next stage went on.
-    fn left_open(&self, wall_ns: u64) -> Vec<String> {
+    /// Returns where a stage left a process that had its pipe open while the next stage went on.
+    fn left_open(&self, wall_ns: u64) -> Vec<LeftOpen> {
         let pairs = self.live.windows(2).enumerate();
-        let note = |(left, pair): (usize, &[LiveStage])| {
-            let later_ns = pair[1].end_ns().saturating_sub(pair[0].end_ns());
-            let tells = pair[0].left_open && later_ns >= LEFT_NS.max(wall_ns / 10);
-            let (one, next) = (left + 1, left + 2);
-            tells.then(|| {
-                format!(
-                    "when stage {one} had ended, a process that it had started still had pipe \
-                     {one}->{next} open; stage {next} ended {:.2}s later",
-                    later_ns as f64 / 1e9
-                )
-            })
+        let left = |(stage, pair): (usize, &[LiveStage])| {
+            let left = pair[0].left.as_ref()?;
+            let after_ns = pair[1].end_ns().saturating_sub(pair[0].end_ns());
+            let process = left.process.clone();
+            (after_ns >= LEFT_NS.max(wall_ns / 10)).then_some(LeftOpen { stage, after_ns, process })
         };
-        pairs.filter_map(note).collect()
+        pairs.filter_map(left).collect()
     }
 
     /// Returns what the stages, or the processes of a script, did over time, if that was kept.

@@ -6,17 +6,23 @@ use crate::attribution::{Births, Group, MoreEnd, PipeWatch, Sampler, is_named};
 use crate::proc::{Descriptor, FileKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
-use weir_doctor::facts::{Evidence, FoundGroup, Line, Pipe, Run, Spread, Stage, WaitedCpu};
-use weir_doctor::graph::{
-    self, Class, CriticalPath, End, ScriptPipeline, SeenProcess, WallSpan, classes, instances,
-    label,
+use weir_doctor::facts::{
+    Evidence, FailedCommand, FoundGroup, Line, Pipe, Run, Spread, Stage, WaitedCpu,
 };
+use weir_doctor::failures::{self, ScriptEnd};
+use weir_doctor::graph::{
+    self, Class, CriticalPath, End, Jobs, ScriptPipeline, SeenProcess, WallSpan, classes,
+    instances, label,
+};
+use weir_doctor::partition::Times;
 use weir_doctor::programs::is_posix_shell;
 
 /// Pipelines seen no more often than this are put together with others of their programs.
 const FEW_SAMPLES: u64 = 2;
 /// What works for less than this part of its life (a tenth) is idle.
 const IDLE: u64 = 10;
+/// What lives for less than this part of the run (a twentieth) takes little of it.
+const LITTLE: u64 = 20;
 /// Scripts longer than this are not read for their lines.
 const LONGEST_SCRIPT: u64 = 1 << 20;
 
@@ -36,12 +42,20 @@ pub(super) struct Processes<'a> {
 /// The scripts that the processes read.
 #[derive(Default)]
 struct Scripts {
-    /// Their names and pipelines.
-    known: Vec<(String, Vec<ScriptPipeline>)>,
+    /// Those that could be read.
+    known: Vec<Script>,
     /// The script of each process.
     of: Vec<Option<usize>>,
     /// Names of those whose lines end with CR LF.
     crlf: Vec<String>,
+}
+
+/// A script.
+struct Script {
+    /// Its name; empty for the text of the run.
+    name: String,
+    text: String,
+    pipelines: Vec<ScriptPipeline>,
 }
 
 impl<'a> Processes<'a> {
@@ -68,7 +82,9 @@ impl<'a> Processes<'a> {
             .zip(&labels)
             .map(|(at, label)| {
                 let parent = groups[*at].parent.and_then(|parent| place.get(&parent).copied());
-                seen(&groups[*at], parent, label.as_deref(), &mut numbers)
+                let first = members.first().and_then(|first| groups[*first].output.as_ref());
+                let own = seen(&groups[*at], parent, label.as_deref(), &mut numbers);
+                SeenProcess { output: own.output.filter(|output| Some(output) != first), ..own }
             })
             .collect();
         let mut processes =
@@ -91,7 +107,8 @@ impl<'a> Processes<'a> {
         let mut scripts = Scripts::default();
         let Some(read) = job.script_pipelines else { return scripts };
         if let Some(text) = job.text(inside.unwrap_or(0)).filter(|text| text.contains('\n')) {
-            scripts.known.push((String::new(), read(text)));
+            let (name, text, pipelines) = (String::new(), text.to_owned(), read(text));
+            scripts.known.push(Script { name, text, pipelines });
         }
         let inline = scripts.known.len().checked_sub(1);
         let mut files: HashMap<PathBuf, Option<usize>> = HashMap::new();
@@ -110,7 +127,8 @@ impl<'a> Processes<'a> {
                     if ends_with_crlf(&text) {
                         scripts.crlf.push(name.clone());
                     }
-                    scripts.known.push((name, read(&text)));
+                    let pipelines = read(&text);
+                    scripts.known.push(Script { name, text, pipelines });
                     Some(scripts.known.len() - 1)
                 })
             });
@@ -132,10 +150,17 @@ impl<'a> Processes<'a> {
             format!("the lines of {name} end with CR LF; a shell takes the CR for a part of the last word")
         });
         let known = self.scripts.known.iter().enumerate();
-        crlf.chain(known.filter_map(|(at, (name, pipelines))| {
-            let any = pipelines.iter().find(|pipeline| pipeline.may_be_any())?;
-            let runs = (0..self.seen.len()).any(|of| self.script_of(of) == Some(at));
-            let name = if name.is_empty() { "the script" } else { name };
+        crlf.chain(known.filter_map(|(at, script)| {
+            let any = script.pipelines.iter().find(|pipeline| pipeline.may_be_any())?;
+            // One that took little of the time needs no note.
+            let life_ns = |of: &SeenProcess| of.end_ns.saturating_sub(of.start_ns);
+            let whole_ns = self.seen.first().map_or(0, life_ns);
+            let reads = |of: &usize| self.scripts.of.get(*of) == Some(&Some(at));
+            let longest_ns =
+                (0..self.seen.len()).filter(reads).map(|of| life_ns(&self.seen[of])).max();
+            let counts = longest_ns.is_some_and(|ns| ns >= whole_ns / LITTLE);
+            let runs = counts && (0..self.seen.len()).any(|of| self.script_of(of) == Some(at));
+            let name = if script.name.is_empty() { "the script" } else { &script.name };
             let because = "source, alias, eval or \"$@\" may run any of them";
             runs.then(|| {
                 format!("commands of {name} have no lines here: on line {}, {because}", any.line)
@@ -149,10 +174,10 @@ impl<'a> Processes<'a> {
         parent.copied().flatten()
     }
 
-    /// Finds the groups among them, in the order of their starts.
-    pub fn groups(&self, run: &Run, sampler: &Sampler, limit_bytes: u64) -> Vec<FoundGroup> {
+    /// Puts them into classes: pipelines and commands, in the order of their starts.
+    pub fn classes(&self, run: &Run) -> Vec<Class> {
         let pipelines: Vec<Vec<ScriptPipeline>> =
-            self.scripts.known.iter().map(|(_, pipelines)| pipelines.clone()).collect();
+            self.scripts.known.iter().map(|script| script.pipelines.clone()).collect();
         let brief = |class: &Class| {
             let all = || class.rows.iter().flatten();
             let samples: u64 = all().map(|at| self.group(*at).samples.count()).sum();
@@ -161,10 +186,97 @@ impl<'a> Processes<'a> {
         };
         let script_of = |at: usize| self.script_of(at);
         let found = instances(&self.seen);
-        let classes = classes(&self.seen, &found, &pipelines, &script_of, &brief);
+        classes(&self.seen, &found, &pipelines, &script_of, &brief)
+    }
+
+    /// Returns these classes as groups, each with its stages and pipes.
+    pub fn groups(
+        &self,
+        classes: &[Class],
+        run: &Run,
+        sampler: &Sampler,
+        limit_bytes: u64,
+    ) -> Vec<FoundGroup> {
         let found =
-            |class| self.found(class, self.is_sure(class, &classes), (run, sampler), limit_bytes);
+            |class| self.found(class, self.is_sure(class, classes), (run, sampler), limit_bytes);
         classes.iter().map(found).collect()
+    }
+
+    /// Finds the commands that failed, and which of them ended the script. `text`: the text of the run,
+    /// where it is one.
+    pub fn failed(&self, classes: &[Class], run: &Run, text: Option<&str>) -> Vec<FailedCommand> {
+        let with_lines = classes.iter().filter_map(|class| Some((class, class.line?)));
+        let lines: HashMap<usize, (usize, usize)> = with_lines
+            .flat_map(|(class, line)| class.rows.iter().flatten().map(move |at| (*at, line)))
+            .collect();
+        let line = |at: usize| lines.get(&at).copied();
+        let text_of = |at: usize| match self.script_of(at) {
+            Some(script) => self.scripts.known[script].text.as_str(),
+            None => text.unwrap_or_default(),
+        };
+        let asks = |at: usize| match line(at) {
+            Some((script, place)) => {
+                let number = self.scripts.known[script].pipelines[place].line;
+                let text = &self.scripts.known[script].text;
+                text.lines().nth(number - 1).is_some_and(failures::asks)
+            }
+            None => text_of(at).lines().any(failures::asks),
+        };
+        // `bash -e x.sh`
+        let told = |at: usize| {
+            let mut words = self.group(at).command.split(' ');
+            let is_shell = words.next().is_some_and(|word| is_posix_shell(file_name(word)));
+            let mut options = words.take_while(|word| word.starts_with('-'));
+            is_shell && options.any(|word| !word.starts_with("--") && word.contains('e'))
+        };
+        let above =
+            |at: usize| std::iter::successors(self.seen[at].parent, |at| self.seen[*at].parent);
+        let stops = |at: usize| failures::stops_at_failures(text_of(at)) || above(at).any(told);
+        let end = ScriptEnd {
+            ending: run.ending,
+            stops: &stops,
+            cleans_up: &|at| text_of(at).contains("trap "),
+            asks: &asks,
+        };
+        let mut failed: Vec<FailedCommand> = Vec::new();
+        // What a signal interrupted has not failed.
+        if !run.signals.is_empty() {
+            return failed;
+        }
+        for failure in failures::failures(&self.seen, &end) {
+            let line = line(failure.process).map(|(script, place)| self.line(script, place));
+            let command = self.labels[failure.process].clone().unwrap_or_default();
+            let same = |other: &&mut FailedCommand| {
+                let same = (&other.line, other.ending, other.role)
+                    == (&line, failure.ending, failure.role);
+                same && (line.is_some() || other.command == command)
+            };
+            match failed.iter_mut().find(same) {
+                Some(other) => other.times += 1,
+                None => failed.push(FailedCommand {
+                    command,
+                    line,
+                    ending: failure.ending,
+                    times: 1,
+                    role: failure.role,
+                    reader: self.reader(classes, failure.process),
+                }),
+            }
+        }
+        failed
+    }
+
+    /// Returns what reads from a process, in a pipeline.
+    fn reader(&self, classes: &[Class], at: usize) -> Option<String> {
+        let row_of = |class: &Class| class.rows.iter().position(|row| row.contains(&at));
+        let (class, row) = classes.iter().find_map(|class| Some((class, row_of(class)?)))?;
+        let next = class.rows.get(row + 1)?;
+        next.iter().find_map(|at| self.labels[*at].clone())
+    }
+
+    fn line(&self, script: usize, place: usize) -> Line {
+        let script = &self.scripts.known[script];
+        Line { script: script.name.clone(), line: script.pipelines[place].line }
     }
 
     /// Whether the instances of a group are known one by one, if all processes are. Where some were
@@ -199,6 +311,11 @@ impl<'a> Processes<'a> {
         !lines && less.rows.len() < more.rows.len() && less.rows.iter().all(has)
     }
 
+    /// Returns how many jobs a build ran at once, if it is one.
+    pub fn jobs(&self) -> Option<Jobs> {
+        graph::jobs(&self.seen)
+    }
+
     /// Finds which processes were waited for one after the other.
     pub fn critical_path(&self, run: &Run) -> Option<CriticalPath> {
         let start_ns = self.seen.first()?.start_ns;
@@ -229,6 +346,12 @@ impl<'a> Processes<'a> {
             stage.started = births.started(&stage.program, stage.wall_ns, &census, once);
             stages.push(stage);
         }
+        if let ([row], [stage]) = (class.rows.as_slice(), stages.as_mut_slice())
+            && let [at] = row.as_slice()
+            && shell_of(self.group(*at)).is_none()
+        {
+            stage.times = self.without_children(*at, stage.times);
+        }
         let members: HashSet<usize> = class.rows.iter().flatten().copied().collect();
         let is_member = |at: usize| members.contains(&at);
         let inner =
@@ -246,10 +369,7 @@ impl<'a> Processes<'a> {
         };
         let spans: Vec<WallSpan> = class.spans.iter().map(since).collect();
         let lives = class.spans.iter().map(WallSpan::length_ns).collect();
-        let line = class.line.map(|(script, at)| {
-            let (name, pipelines) = &self.scripts.known[script];
-            Line { script: name.clone(), line: pipelines[at].line }
-        });
+        let line = class.line.map(|(script, at)| self.line(script, at));
         let alive_ns = class.alive_ns();
         let (instances, instances_evidence) = self.instances(class, sure, sampler);
         let waited_cpu = self.waited_cpu(&is_member, class, sampler.has_all());
@@ -277,6 +397,32 @@ impl<'a> Processes<'a> {
             waited_cpu,
             ..FoundGroup::default()
         }
+    }
+
+    /// Returns the times of a process without its waits while something ran that it had started: these
+    /// were for that, whatever call they were in.
+    fn without_children(&self, at: usize, times: Times) -> Times {
+        let above = |at: &usize| self.seen[*at].parent.filter(|parent| parent < at);
+        let below = |of: &usize| std::iter::successors(above(of), above).any(|above| above == at);
+        let me = &self.seen[at];
+        let mut spans: Vec<(u64, u64)> = (0..self.seen.len())
+            .filter(below)
+            .map(|of| (self.seen[of].start_ns, self.seen[of].end_ns.min(me.end_ns)))
+            .collect();
+        if spans.is_empty() {
+            return times;
+        }
+        spans.sort_by_key(|span| *span);
+        let (mut theirs_ns, mut until_ns) = (0, me.start_ns);
+        for (start_ns, end_ns) in spans {
+            theirs_ns += end_ns.saturating_sub(start_ns.max(until_ns));
+            until_ns = until_ns.max(end_ns);
+        }
+        let alone_ns = me.end_ns.saturating_sub(me.start_ns).saturating_sub(theirs_ns);
+        // What it did itself, it did then, as far as there was time.
+        let kept_ns = alone_ns.saturating_sub(times.cpu_ns + times.queue_ns + times.disk_ns);
+        let waits_ns = times.other_ns() - times.stage_child_ns;
+        times.waits_for_children(waits_ns.saturating_sub(kept_ns))
     }
 
     /// Returns how often a group ran. The processes that were too brief to be seen are divided
@@ -379,6 +525,10 @@ impl<'a> Processes<'a> {
     }
 }
 
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
 /// Whether most lines of a text end with CR LF.
 fn ends_with_crlf(text: &str) -> bool {
     text.matches("\r\n").count() * 2 > text.matches('\n').count()
@@ -419,7 +569,7 @@ fn socket_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool)> {
 /// The shell that a process is, also where it has the name of its script.
 pub(super) fn shell_of(group: &Group) -> Option<&str> {
     let first = group.command.split(' ').next().unwrap_or_default();
-    let names = [group.program.as_str(), first.rsplit('/').next().unwrap_or_default()];
+    let names = [group.program.as_str(), file_name(first)];
     names.into_iter().find(|name| is_posix_shell(name))
 }
 
@@ -466,6 +616,8 @@ fn seen(
         ends_doubtful: group.ends_doubtful,
         idle: input_ns > 0 && input_ns >= life_ns - life_ns / IDLE,
         waits: label.is_none(),
+        output: group.output.as_deref().map(|path| file_name(path).to_owned()),
+        ending: group.ending,
     }
 }
 

@@ -15,6 +15,7 @@ mod events;
 mod finish;
 mod found;
 mod job;
+mod left;
 mod look_costs;
 mod looks;
 mod row;
@@ -124,6 +125,7 @@ impl RunningJob {
             let now_ns = self.heard_ns;
             if now_ns >= looks.due_ns() {
                 looks.look(now_ns, &mut self.sampler, self.profiler.as_mut());
+                self.find_left(now_ns);
             }
             if now_ns >= shown_ns + PROGRESS_NS {
                 watcher.progress(now_ns, &self.sampler);

@@ -26,7 +26,11 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
     let shell = job.shell.file_name().unwrap_or_default().to_string_lossy();
     let labels = labels(&sampler.population.groups, run.wall_ns, &shell);
     let processes = Processes::new(sampler, None, &|at| labels[at].clone(), job);
-    let mut groups = processes.groups(run, sampler, limit_bytes);
+    let classes = processes.classes(run);
+    run.failed = processes.failed(&classes, run, job.text(0));
+    run.has_all = sampler.has_all();
+    run.jobs = processes.jobs();
+    let mut groups = processes.groups(&classes, run, sampler, limit_bytes);
     let left_out = keep_longest(&mut groups);
     if left_out > 0 {
         run.notes.push(format!("{left_out} shorter-lived commands are not shown"));
@@ -62,8 +66,18 @@ pub(super) fn look_inside(run: &mut Run, sampler: &Sampler, limit_bytes: u64, jo
         if processes.are_none() {
             continue;
         }
-        let mut groups = processes.groups(run, sampler, limit_bytes);
-        keep_longest(&mut groups);
+        let classes = processes.classes(run);
+        if run.stages.len() == 1 {
+            run.failed = processes.failed(&classes, run, job.text(0));
+            run.has_all = sampler.has_all();
+            run.jobs = processes.jobs();
+        }
+        let mut groups = processes.groups(&classes, run, sampler, limit_bytes);
+        let left_out = keep_longest(&mut groups);
+        if left_out > 0 {
+            let of = format!("inside stage {}", stage + 1);
+            run.notes.push(format!("{left_out} shorter-lived commands {of} are not shown"));
+        }
         run.groups
             .extend(groups.into_iter().map(|group| FoundGroup { inside: Some(stage), ..group }));
         if run.stages.len() == 1 {
@@ -170,6 +184,12 @@ fn label(
     // It replaced itself, mostly by its last command: that waits for no child.
     let replaced = is_given && *last != shell.first.0;
     (!waits || replaced).then(|| match is_given {
+        true if replaced
+            && (group.was_this_for(9)
+                || group.was_this_for(5) && wraps(&group.first.1, &group.command)) =>
+        {
+            as_typed(&group.command, &group.program).to_owned()
+        }
         true if replaced => format!("{name} (the script itself), at last {last}"),
         true => format!("{name} (the script itself)"),
         false => copy_of(name),
@@ -191,6 +211,21 @@ fn is_organizing_shell(group: &Group) -> bool {
 fn above<'a>(group: &'a Group, groups: &'a [Group]) -> impl Iterator<Item = &'a Group> {
     let parent = |group: &&'a Group| group.parent.and_then(|parent| groups.get(parent));
     std::iter::successors(parent(&group), parent).take(groups.len())
+}
+
+/// Whether a command is a wrapper that has become the program it is for, with the arguments that it was
+/// given: a shim of pyenv, a script that ends with `exec java -jar x "$@"`.
+fn wraps(wrapper: &str, program: &str) -> bool {
+    let name = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let (wrapper, program): (Vec<&str>, Vec<&str>) =
+        (wrapper.split(' ').collect(), program.split(' ').collect());
+    let Some((first, given)) = program.split_first() else { return false };
+    let named = wrapper.iter().position(|word| name(word) == name(first));
+    let same = named.is_some_and(|at| wrapper[at + 1..] == *given);
+    // Behind the interpreter and the script.
+    let arguments = wrapper.get(2..).filter(|arguments| !arguments.is_empty());
+    let is_text = wrapper.get(1).is_some_and(|word| word.starts_with('-'));
+    same || !is_text && arguments.is_some_and(|arguments| given.ends_with(arguments))
 }
 
 /// Returns the command of a script without its interpreter and its directory, as somebody typed it:
@@ -233,6 +268,17 @@ mod tests {
         assert_eq!(as_typed(parallel, "perl"), parallel, "it was started by that name");
         assert_eq!(as_typed("sort /tmp/sort", "sort"), "sort /tmp/sort");
         assert_eq!(as_typed("/bin/bash /tmp/a.sh x", "a.sh"), "bash /tmp/a.sh x");
+    }
+
+    /// python3 of pyenv was called "bash (the script itself), at last python3".
+    #[test]
+    fn a_wrapper_is_what_it_runs() {
+        let shim = "bash /root/.pyenv/shims/python3 etl.py -v";
+        assert!(wraps(shim, "/root/.pyenv/versions/3.11/bin/python3 etl.py -v"));
+        assert!(wraps("/bin/sh /usr/bin/tool in out", "java -jar /usr/lib/tool.jar in out"));
+        assert!(!wraps("bash -c sleep 0.2; sleep 0.3", "sleep 0.3"));
+        assert!(!wraps("bash report.sh", "gzip -9 a"));
+        assert!(!wraps("bash report.sh in", "gzip -9 a"));
     }
 
     #[test]

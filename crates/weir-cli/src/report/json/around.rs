@@ -4,8 +4,8 @@ use super::super::words;
 use serde_json::{Value, json};
 use weir_command::json::{joined, seconds};
 use weir_doctor::facts::{
-    FileWait, Host, OutsideProcess, Peer, Program, Quota, Run, Started, TcpLook, TcpWaits, Traced,
-    Watched, WatchedPipe,
+    FileWait, Host, LeftOpen, OutsideProcess, Peer, Program, Quota, Run, Started, TcpLook,
+    TcpWaits, Traced, Watched, WatchedPipe,
 };
 use weir_doctor::outside;
 use weir_doctor::partition::Times;
@@ -150,5 +150,15 @@ pub fn watched(watched: &Watched) -> Value {
         "has_ended": watched.has_ended,
         "is_stuck": watched.is_stuck,
         "pipes": watched.pipes.iter().map(pipe).collect::<Vec<_>>(),
+    })
+}
+
+/// What a stage left running.
+pub fn left_open(run: &Run, left: &LeftOpen) -> Value {
+    json!({
+        "stage": left.stage + 1,
+        "waited_s": seconds(run.waited_for_left_ns(left)),
+        "pid": left.process.as_ref().map(|process| process.pid),
+        "command": left.process.as_ref().map(|process| &process.command),
     })
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use weir_command::json::seconds;
 use weir_doctor::facts::Run;
 use weir_doctor::facts::{FoundGroup, Unseen};
-use weir_doctor::graph::{CriticalPath, Link};
+use weir_doctor::graph::{CriticalPath, Jobs, Link};
 
 pub fn groups(run: &Run) -> Vec<Value> {
     run.groups.iter().enumerate().map(|(at, found)| group(run, at, found)).collect()
@@ -16,8 +16,6 @@ fn group(run: &Run, position: usize, group: &FoundGroup) -> Value {
     let of = &group.run;
     let judged = weir_doctor::verdict::judge(of);
     let text = words::verdict(of, &judged);
-    let whole_ns = group.inside.map_or(run.wall_ns, |stage| run.stages[stage].wall_ns);
-    let share = if whole_ns == 0 { 0.0 } else { group.own_ns() as f64 / whole_ns as f64 };
     let stages = of.stages.iter().enumerate().map(|(at, row)| stage(of, at, row));
     let (cpu_ns, cpu_evidence) = group.cpu();
     let each = |ns: u64| group.has_spread().then(|| seconds(ns));
@@ -36,7 +34,7 @@ fn group(run: &Run, position: usize, group: &FoundGroup) -> Value {
         "end_s": seconds(group.end_ns),
         "wall_s": seconds(of.wall_ns),
         "own_s": seconds(group.own_ns()),
-        "share": share.min(1.0),
+        "share": run.group_share(group),
         "cpu_s": seconds(cpu_ns),
         "cpu_evidence": cpu_evidence.as_ref(),
         "instance_s": {
@@ -55,6 +53,7 @@ pub fn critical_path(path: &CriticalPath) -> Value {
     let link = |link: &Link| {
         json!({
             "command": link.command,
+            "output": link.output,
             "processes": link.processes.len(),
             "waited_s": seconds(link.waited_ns),
         })
@@ -68,4 +67,14 @@ pub fn critical_path(path: &CriticalPath) -> Value {
 pub fn unseen(unseen: &Unseen) -> Value {
     let evidence = unseen.evidence.as_ref();
     json!({ "processes": unseen.processes, "evidence": evidence, "cpu_s": seconds(unseen.cpu_ns) })
+}
+
+/// The jobs of a build.
+pub fn jobs(jobs: Jobs) -> Value {
+    json!({
+        "most": jobs.most,
+        "asked": jobs.asked,
+        "any_s": seconds(jobs.any_ns),
+        "most_s": seconds(jobs.most_ns),
+    })
 }

@@ -1,7 +1,15 @@
 //! Sentences on how stages ended, where that needs saying.
 
+use super::groups::line;
+use weir_command::units::signal_name;
 use weir_command::units::words::stage;
-use weir_doctor::ending::{OutOfMemory, Remark, StatusMeaning};
+use weir_command::widths::cut;
+use weir_doctor::ending::{self, Ending, MemoryKills, OutOfMemory, Remark, SIGPIPE, StatusMeaning};
+use weir_doctor::facts::FailedCommand;
+use weir_doctor::failures::{Role, shell_status};
+
+/// The length of the longest command in a sentence.
+const LONGEST: usize = 51;
 
 /// A stage and how it ended.
 #[derive(Clone, Copy, Debug)]
@@ -35,14 +43,7 @@ pub fn remark(ended: &Ended, remark: Remark) -> String {
             format!("{name} failed with status {how}, which stands for SIGKILL{}", memory(cause))
         }
         Remark::Answered(answer) => {
-            let meaning = match answer {
-                StatusMeaning::NoMatch => "nothing matched",
-                StatusMeaning::Different => "there were differences",
-                StatusMeaning::False => "the condition is false",
-                StatusMeaning::Empty => "the result is empty or 0",
-                StatusMeaning::TimeOver => "the time limit was reached",
-            };
-            format!("{name} ended with status {how}: {meaning}")
+            format!("{name} ended with status {how}: {}", answered(answer))
         }
         Remark::NotExecutable => {
             format!("{name} failed with status {how}: a command in it could not be executed")
@@ -54,6 +55,87 @@ pub fn remark(ended: &Ended, remark: Remark) -> String {
         Remark::Failed => format!(
             "{name} failed with status {how}: the stages after it may have had incomplete input"
         ),
+    }
+}
+
+/// Returns the sentence on the command that ended a script, or that failed last before the script did.
+pub fn failed_last(failed: &FailedCommand) -> String {
+    let (command, ending) = (command(failed), failed.ending);
+    let stopped = match failed.role {
+        Role::Ended => "; set -e ended the script there",
+        Role::Last | Role::Other => "",
+    };
+    let left = shell_status(ending) == 128 + SIGPIPE;
+    match (&failed.reader, left) {
+        (Some(reader), true) => format!(
+            "status 141: {command} was ended by SIGPIPE: {} had what it wanted, which is harmless, and \
+             pipefail made it the status{stopped}",
+            cut(reader, LONGEST)
+        ),
+        (None, true) => {
+            format!("status 141: {command} was ended by SIGPIPE: its reader had left{stopped}")
+        }
+        _ => {
+            let last = if failed.role == Role::Ended { "" } else { "its last command: " };
+            format!("{last}{command} {}{}{stopped}", ended(ending), meaning(failed))
+        }
+    }
+}
+
+/// Returns a note on commands that failed and after which the script went on.
+pub fn failed_others(all: &[FailedCommand]) -> Option<String> {
+    /// The largest number of them that are named.
+    const NAMED: usize = 3;
+    let others: Vec<&FailedCommand> =
+        all.iter().filter(|failed| failed.role == Role::Other).collect();
+    let name = |failed: &&&FailedCommand| {
+        let times = match failed.times {
+            1 => String::new(),
+            n => format!(" ({n} times)"),
+        };
+        format!("{} {}{times}", command(failed), ended(failed.ending))
+    };
+    let named: Vec<String> = others.iter().take(NAMED).map(|failed| name(&failed)).collect();
+    let more = match others.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        n => format!("; and {n} more commands failed"),
+    };
+    (!named.is_empty()).then(|| format!("note: {}{more}", named.join("; ")))
+}
+
+/// `line 4 of fail.sh: grep x orders.csv`.
+fn command(failed: &FailedCommand) -> String {
+    let command = cut(&failed.command, LONGEST);
+    match failed.line.as_ref().map(line) {
+        Some(line) => format!("{line}: {command}"),
+        None => command,
+    }
+}
+
+fn ended(ending: Ending) -> String {
+    match ending {
+        Ending::Code(code) => format!("ended with status {code}"),
+        Ending::Signal(number) => format!("was killed by {}", signal_name(number)),
+    }
+}
+
+/// What a status says that is an answer, not a failure.
+fn meaning(failed: &FailedCommand) -> String {
+    let remark =
+        ending::remark(&failed.command, Some(failed.ending), false, MemoryKills::default());
+    match remark {
+        Some(Remark::Answered(answer)) => format!(" ({})", answered(answer)),
+        _ => String::new(),
+    }
+}
+
+fn answered(answer: StatusMeaning) -> &'static str {
+    match answer {
+        StatusMeaning::NoMatch => "nothing matched",
+        StatusMeaning::Different => "there were differences",
+        StatusMeaning::False => "the condition is false",
+        StatusMeaning::Empty => "the result is empty or 0",
+        StatusMeaning::TimeOver => "the time limit was reached",
     }
 }
 

@@ -1,13 +1,13 @@
 //! The groups of a run in sentences: the share of the time that each took, and what held it up.
 
-use super::mark_word;
 use super::verdict::{named, numbered};
+use super::{all_cpus, mark_word};
 use weir_command::units::seconds;
-use weir_command::units::words::{count, mean_time, percent, stage};
+use weir_command::units::words::{count, cpus, mean_time, percent, stage};
 use weir_command::widths::cut;
-use weir_doctor::facts::{Evidence, Run};
-use weir_doctor::facts::{FoundGroup, Unseen};
-use weir_doctor::groups::Part;
+use weir_doctor::facts::{Evidence, FoundGroup, Line, Run, Unseen};
+use weir_doctor::graph::{CriticalPath, Jobs, Link};
+use weir_doctor::groups::{MoreJobs, Part, more_jobs};
 use weir_doctor::programs::is_shell;
 use weir_doctor::verdict::{Finding, Verdict, judge};
 use weir_policy::text::printable;
@@ -23,16 +23,59 @@ const INSIDE: f64 = 0.25;
 pub fn groups(run: &Run, parts: &[Part]) -> String {
     let line = |part: &Part| {
         let group = &run.groups[part.group];
-        let held = match group.is_starting() {
-            true => starting(group),
-            false => held_up(&group.run, &part.verdict, group.first_stage),
+        let held = match (&part.verdict.finding, group.is_starting()) {
+            (_, true) => starting(group),
+            (Finding::TooShort, _) => String::new(),
+            _ => held_up(&group.run, &part.verdict, group.first_stage),
+        };
+        let own = match group.is_parent() {
+            true => format!(", its own work {}", seconds(group.own_ns())),
+            false => String::new(),
         };
         let who = self::group(run, part.group);
-        let joint = if held.starts_with("held up by ") { "," } else { ":" };
-        format!("{} of the time: {who}{joint} {held}", percent(part.share))
+        let joint = match held.as_str() {
+            "" => "",
+            held if held.starts_with("held up by ") => ", ",
+            _ => ": ",
+        };
+        format!("{} of the time: {who}{own}{joint}{held}", percent(part.share))
     };
-    let path = critical_path(run);
-    parts.iter().map(line).chain(path).collect::<Vec<_>>().join("\n")
+    let mut lines: Vec<String> = parts.iter().map(line).collect();
+    let most = parts.first().map_or(0.0, |part| part.share);
+    // Of a build, what was waited for one after the other says more than what ran for longest.
+    let leads = |path: &CriticalPath| run.jobs.is_some() && path.share >= most;
+    let leads = run.critical_path.as_ref().is_some_and(leads);
+    let around = critical_path(run).into_iter().chain(run.jobs.and_then(|of| jobs(run, of)));
+    let place = if leads { 0 } else { lines.len() };
+    lines.splice(place..place, around);
+    lines.join("\n")
+}
+
+/// Returns whether a build would gain by more jobs at once.
+fn jobs(run: &Run, jobs: Jobs) -> Option<String> {
+    /// In a shorter run neither the CPUs nor the jobs tell much.
+    const LEAST_NS: u64 = 500_000_000;
+    let idle = run.host.idle_cpus.filter(|_| run.wall_ns >= LEAST_NS)?;
+    let at_once = match jobs.most {
+        1 => String::from("one job at a time"),
+        n => format!("{n} jobs at once"),
+    };
+    let share = percent((jobs.most_ns as f64 / jobs.any_ns.max(1) as f64).min(1.0));
+    Some(match more_jobs(run, jobs)? {
+        MoreJobs::CpusFull => {
+            format!("more jobs would gain little: the {} were full", all_cpus(run))
+        }
+        MoreJobs::May(number) => format!(
+            "more jobs may help: it ran {at_once} for {share} of the time, and {} of {} were idle \
+             (-j{number})",
+            cpus(idle),
+            all_cpus(run)
+        ),
+        MoreJobs::Waits => format!(
+            "more jobs would gain little: there were {at_once} for only {share} of the time; the others \
+             waited for a job to end"
+        ),
+    })
 }
 
 /// Returns a group by its number: `pipeline 2 (line 14 of report.sh)`, `command 3 ld -o weir`.
@@ -55,7 +98,7 @@ pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
     };
     let of = run.stages.get(position)?;
     let found = || run.groups.iter().filter(|group| group.inside == Some(position));
-    let share = |group: &FoundGroup| group.own_ns() as f64 / of.wall_ns.max(1) as f64;
+    let share = |group: &FoundGroup| run.group_share(group);
     // A process that waits for what it started says less than what it started.
     let is_starter = |group: &&FoundGroup| group.starts_others && group.is_single();
     let longest = |one: &&FoundGroup, other: &&FoundGroup| share(one).total_cmp(&share(other));
@@ -137,11 +180,15 @@ fn described(group: &FoundGroup) -> String {
 
 /// `line 14 of report.sh`.
 pub fn place(group: &FoundGroup) -> Option<String> {
-    let line = group.line.as_ref()?;
-    Some(match line.script.as_str() {
+    group.line.as_ref().map(line)
+}
+
+/// `line 14 of report.sh`.
+pub(super) fn line(line: &Line) -> String {
+    match line.script.as_str() {
         "" => format!("line {}", line.line),
         script => format!("line {} of {}", line.line, printable(script)),
-    })
+    }
 }
 
 fn short(name: &str) -> String {
@@ -159,18 +206,36 @@ pub fn name(group: &FoundGroup) -> String {
 /// `critical path: cc -c b.c 0.60s, then ld 0.20s: 80 % of the time`.
 fn critical_path(run: &Run) -> Option<String> {
     let path = run.critical_path.as_ref()?;
-    let said = path.links.iter().take(MOST_LINKS).map(|link| {
+    let said = path.links.iter().take(MOST_LINKS).map(|link: &Link| {
         let times = match link.processes.len() {
             1 => String::new(),
             n => format!(" (x{n})"),
         };
-        format!("{}{times} {}", short(&link.command), seconds(link.waited_ns))
+        format!("{}{times} {}", target(link), seconds(link.waited_ns))
     });
     let mut said = said.collect::<Vec<_>>().join(", then ");
     if path.links.len() > MOST_LINKS {
         said.push_str(", ...");
     }
     Some(format!("critical path: {said}: {} of the time", percent(path.share)))
+}
+
+/// Returns the command of a link, with the file that it makes: `gzip -c a.csv > a.csv.gz`.
+fn target(link: &Link) -> String {
+    /// The least that is left of a command beside its target.
+    const LEAST: usize = 16;
+    let words = || link.command.split(' ');
+    let target = match &link.output {
+        Some(output) => format!(" > {}", printable(output)),
+        // Where it would be cut off.
+        None if link.command.len() > LONGEST => {
+            let named = words().skip_while(|word| *word != "-o").nth(1);
+            named.map_or_else(String::new, |named| format!(" -o {}", printable(named)))
+        }
+        None => String::new(),
+    };
+    let left = LONGEST.saturating_sub(target.chars().count()).max(LEAST);
+    format!("{}{target}", cut(&link.command, left))
 }
 
 /// Returns the sentence on processes that ended before weir could see them.

@@ -10,10 +10,10 @@ mod tools;
 mod verdict;
 
 pub use advice::{advice, gain};
-pub use ending::{Ended, remark};
+pub use ending::{Ended, failed_last, failed_others, remark};
 pub use groups::{groups, inside, name, place, unseen};
 pub use phases::{group_phases, phase_names, phases};
-pub use verdict::verdict;
+pub use verdict::{left_open, verdict};
 
 use weir_command::units::words::{count, mean_time, of_cpus, percent, rough_count};
 use weir_doctor::facts::{Evidence, Run, Started};

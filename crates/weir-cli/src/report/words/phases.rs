@@ -7,6 +7,8 @@ use weir_doctor::facts::{Holder, Phase};
 
 /// The largest number of phases in the sentence.
 const MOST: usize = 8;
+/// Phases of a shorter run are noise.
+const LEAST_NS: u64 = 1_000_000_000;
 
 /// `phases: 0-3.1s held up by 1 gzip; 3.1-4.0s by 2 sort alone`; nothing for a run of one phase.
 pub fn phases(run: &Run) -> Option<String> {
@@ -54,7 +56,7 @@ fn sentence(
     words: &str,
     who: &dyn Fn(&Phase, &str) -> String,
 ) -> Option<String> {
-    if phases.len() < 2 {
+    if phases.len() < 2 || phases.last().is_some_and(|last| last.end_ns < LEAST_NS) {
         return None;
     }
     let digits = digits(phases);

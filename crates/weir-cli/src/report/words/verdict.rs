@@ -3,10 +3,14 @@
 
 use super::{all_cpus, outside, part_word, quota, started};
 use weir_command::units::words::{cpus, factor_about, factor_at_most, of_cpus, percent, stage};
+use weir_command::widths::cut;
 use weir_doctor::around::CpuCause;
-use weir_doctor::facts::{FileWait, FileWaitKind, Run, Stage};
+use weir_doctor::facts::{FileWait, FileWaitKind, LeftOpen, LeftProcess, Run, Stage};
 use weir_doctor::programs::program_name;
 use weir_doctor::verdict::{Bottleneck, Busy, BusyPart, Finding, Verdict};
+
+/// The length of the longest command in a sentence.
+const LONGEST: usize = 51;
 
 /// Returns the verdict on a run.
 pub fn verdict(run: &Run, verdict: &Verdict) -> String {
@@ -44,6 +48,10 @@ pub(super) fn numbered(run: &Run, verdict: &Verdict, first: Option<usize>) -> St
             "held up from outside: it waited for the reader of standard output {} of the time",
             percent(*share)
         ),
+        Finding::LeftOpen(at) => run
+            .left
+            .get(*at)
+            .map_or_else(String::new, |left| format!("held up by {}", left_open(run, left))),
         Finding::Idle => String::from("no single bottleneck: no stage was busy for long"),
         Finding::Tie(both) => {
             let [first, last] = both
@@ -78,6 +86,21 @@ pub(super) fn numbered(run: &Run, verdict: &Verdict, first: Option<usize>) -> St
     let next = verdict.culprit.as_ref().and_then(|culprit| next_limit(run, culprit));
     let lines: Vec<String> = [first].into_iter().chain(around).chain(next).collect();
     lines.join("\n")
+}
+
+/// `sleep 4 (PID 17), left running by stage 1, which still had the pipe open: stage 2 waited ...`
+pub fn left_open(run: &Run, left: &LeftOpen) -> String {
+    let (one, next) = (left.stage + 1, left.stage + 2);
+    let who = match &left.process {
+        Some(LeftProcess { pid, command }) if command.is_empty() => format!("process {pid}"),
+        Some(LeftProcess { pid, command }) => format!("{} (PID {pid})", cut(command, LONGEST)),
+        None => String::from("a process"),
+    };
+    let after = run.waited_for_left_ns(left) as f64 / 1e9;
+    format!(
+        "{who}, left running by stage {one}, which still had the pipe open: stage {next} waited \
+         {after:.2}s for the end of file: close its output with > /dev/null, or wait for it"
+    )
 }
 
 /// Returns the name of a stage of a part of a run, as [`numbered`] has it.

@@ -1,0 +1,69 @@
+//! What a stage leaves running: after its end, processes that it started may still have the pipe
+//! behind it open, and the next stage waits for all of them.
+
+use crate::proc::{Descriptor, access, descriptor, descriptors, words};
+use weir_doctor::facts::LeftProcess;
+use weir_sys::Pid;
+
+/// A reader whose writer has left the pipe open is told of if it goes on for this time, and for a
+/// tenth of the run.
+pub(super) const LEFT_NS: u64 = 100_000_000;
+/// Most processes, and most descriptors of each, that are looked at.
+const MOST_PROCESSES: usize = 256;
+const MOST_DESCRIPTORS: usize = 256;
+/// How often who has the pipe open is looked for.
+const LOOKS: u32 = 3;
+
+/// The processes that a stage left running when it ended.
+#[derive(Debug, Default)]
+pub(super) struct LeftBehind {
+    /// Those that samples had met.
+    sampled: Vec<Pid>,
+    /// The arguments of the stage's first process: copies of it have the same.
+    first: String,
+    looks: u32,
+    /// The one that has the pipe open, once it was found.
+    pub process: Option<LeftProcess>,
+}
+
+impl LeftBehind {
+    /// Creates an account of what a stage left whose first process had these arguments.
+    pub fn new(sampled: Vec<Pid>, first: String) -> LeftBehind {
+        LeftBehind { sampled, first, ..LeftBehind::default() }
+    }
+
+    /// Whether it is time to look for who has the pipe open: a while after the end, since just after it
+    /// a process may not have become what it will be.
+    pub fn is_due(&self, since_ns: u64) -> bool {
+        let is_open = self.process.is_none() && self.looks < LOOKS;
+        is_open && since_ns >= LEFT_NS * (u64::from(self.looks) + 1)
+    }
+
+    /// Looks for who has the pipe open, also among those of which the kernel told.
+    pub fn look(&mut self, told: impl Iterator<Item = Pid>, pipe: &Descriptor) {
+        self.looks += 1;
+        let mut pids: Vec<Pid> = self.sampled.iter().copied().chain(told).collect();
+        pids.sort_by_key(|pid| *pid);
+        pids.dedup();
+        self.process = holder(&pids, pipe, &self.first);
+    }
+}
+
+/// Finds the process that has a pipe open for writing: one that runs a command of its own rather than
+/// a copy of the shell that started it, which has that shell's arguments.
+fn holder(pids: &[Pid], pipe: &Descriptor, shell: &str) -> Option<LeftProcess> {
+    let writes = |pid: &Pid| {
+        let mut numbers = descriptors(*pid).into_iter().flatten().take(MOST_DESCRIPTORS);
+        let is_it = |fd: i32| descriptor(*pid, fd).as_ref() == Some(pipe);
+        numbers.any(|fd| is_it(fd) && access(*pid, fd).is_some_and(|(_, writes)| writes))
+    };
+    let command = |pid: Pid| words(pid, 4096).join(" ");
+    let found = pids.iter().take(MOST_PROCESSES).filter(|pid| writes(pid));
+    let mut found: Vec<(bool, LeftProcess)> = found
+        .map(|pid| LeftProcess { pid: *pid, command: command(*pid) })
+        .map(|process| (process.command == shell || process.command.is_empty(), process))
+        .collect();
+    // The first of those: what it started itself ends before it.
+    found.sort_by_key(|(is_copy, _)| *is_copy);
+    found.into_iter().next().map(|(_, process)| process)
+}
