@@ -58,7 +58,7 @@ fn a_daemon_that_the_switch_starts_is_called_weir() {
     switch.said("icmpd answers");
     let stat = bed.run_net("stat --json -");
     let stat: serde_json::Value = serde_json::from_slice(&stat.stdout).expect("JSON");
-    assert_eq!(stat["stations"][0]["command"], "weir", "{stat}");
+    assert_eq!(stat["stations"][0]["command"], "weir-net", "{stat}");
     switch.end();
 }
 
