@@ -65,6 +65,44 @@ fn the_reader_of_small_writes_is_not_told_to_read_in_larger_blocks() {
     });
 }
 
+/// A loop of grep over one file took 37 times as long as one awk, and nothing was said.
+#[test]
+fn a_file_that_is_read_again_and_again_is_read_in_one_pass() {
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("orders.csv");
+        let lines: String = (0..1_000_000).map(|n| format!("{n},customer {}\n", n % 977)).collect();
+        std::fs::write(&file, lines).expect("written");
+        let file = file.display();
+        let looped = format!("for i in 11 12 13 14 15 16 17 18; do grep -c \"er $i.*9\" {file}; done");
+        for text in [format!("{looped} | tail -1"), format!("{looped}; echo done")] {
+            let ran = weir_run(&[&text]);
+            let found = advice(&ran, "one-pass");
+            assert!(found.len() == 1 && found[0].contains("orders.csv"), "{}", ran.stderr());
+        }
+        // A file each.
+        let others = format!(
+            "for i in 1 2 3 4 5 6; do cp {file} {file}.$i; grep -c \"er 1$i.*9\" {file}.$i; done | tail -1"
+        );
+        let ran = weir_run(&[&others]);
+        assert_eq!(advice(&ran, "one-pass"), Vec::<String>::new(), "{}", ran.stderr());
+    });
+}
+
+#[test]
+fn lines_of_which_few_differ_are_counted_without_a_sort() {
+    truth(|| {
+        let of = |modulus: u32| {
+            let lines = format!("awk 'BEGIN {{ for (i = 0; i < 900000; i++) print i % {modulus} }}'");
+            pipeline(&format!("{lines} | sort | uniq -c | tail -1"))
+        };
+        let few = of(9);
+        assert_eq!(few.advices("count-in-table"), 1, "{}", few.stderr());
+        let many = of(300_000);
+        assert_eq!(many.advices("count-in-table"), 0, "{}", many.stderr());
+    });
+}
+
 #[test]
 fn each_gain_says_whether_it_is_a_bound() {
     truth(|| {
@@ -73,7 +111,7 @@ fn each_gain_says_whether_it_is_a_bound() {
         assert!(!all.is_empty() && all.len() <= 3, "{}", ran.stderr());
         for advice in all {
             let factor = advice["expected_speedup"].as_f64().expect("a factor");
-            assert!(factor >= 1.05, "{advice}");
+            assert!(factor >= 1.1, "{advice}");
             match advice["gain"].as_str() {
                 Some("bound") => assert_eq!(advice["expected_speedup_at_most"], factor),
                 Some("estimate") => assert!(advice["expected_speedup_at_most"].is_null()),
@@ -120,8 +158,10 @@ fn a_busy_host_is_named_and_its_cpus_are_not_called_idle() {
     let hogs = Hogs::start(2 * std::thread::available_parallelism().map_or(1, usize::from));
     let ran = pipeline("head -c 20000000 /dev/urandom | gzip -1 | wc -c");
     drop(hogs);
-    assert!(ran.stderr().contains("other processes used"), "{}", ran.stderr());
-    assert_eq!(ran.advices("parallel-compressor"), 0, "{}", ran.stderr());
+    assert!(ran.stderr().contains("\nbeside others: other processes used"), "{}", ran.stderr());
+    // pigz does the same in less time also there.
+    assert!(!ran.stderr().contains("idle"), "{}", ran.stderr());
+    assert_eq!(ran.advices("more-cpus"), 0, "{}", ran.stderr());
     let pipes = ran.advices("larger-pipe") + ran.advices("elastic-buffer");
     assert_eq!(pipes, 0, "{}", ran.stderr());
 }

@@ -8,18 +8,21 @@
 //! cannot resolve, and none that an earlier run tried without a gain.
 
 use crate::around::throttled;
+use crate::ending::{BY_SIGNAL, Ending, SIGKILL};
 use crate::facts::Run;
 use crate::verdict::Verdict;
 use alloc::vec::Vec;
 
 mod cpus;
 mod lines;
+pub(crate) mod passes;
 mod pipes;
 mod rewrite;
 mod stages;
 mod tools;
 
 pub use cpus::{Scarcity, scarcity};
+pub use passes::{Rereads, rereads};
 pub use rewrite::{Change, apply, rewrite};
 pub use tools::threads;
 
@@ -31,7 +34,7 @@ pub enum AdviceKind {
     LargerPipe,
     /// A buffer larger than any pipe between two stages.
     ElasticBuffer,
-    /// More CPUs, a higher quota, or a host with less other work.
+    /// More CPUs, or a higher quota.
     MoreCpus,
     /// Comparing and classifying text as bytes.
     CLocale,
@@ -53,6 +56,10 @@ pub enum AdviceKind {
     LargerReads,
     /// Fewer processes, each with more to do.
     FewerProcesses,
+    /// One pass over a file that is read again and again.
+    OnePass,
+    /// Lines counted in a table, where they are sorted only to be counted.
+    CountInTable,
 }
 
 /// The possible gain of the whole run from a piece of advice: a factor, 1 or more.
@@ -100,12 +107,15 @@ pub struct Refuted {
 /// Most pieces of advice that are given.
 pub const MOST: usize = 3;
 /// Gains below this are not mentioned.
-const WORTH: f64 = 1.05;
+pub(crate) const WORTH: f64 = 1.1;
 
 /// Returns the advice for a run, the largest gain first, and more CPUs last. Advice in `refuted`,
-/// from an earlier run, is left out.
+/// from an earlier run, is left out. A run that memory ran out for has other troubles than its speed.
 pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> {
     let mut all = Vec::new();
+    if lacked_memory(run) {
+        return all;
+    }
     for position in 0..run.pipes.len() {
         all.extend(pipes::pipe_advice(run, position));
     }
@@ -114,6 +124,7 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
         all.extend(stages::larger_transfers(run, verdict, position));
         all.extend(tools::faster_cipher(run, position));
         all.extend(lines::line_buffering(run, position));
+        all.extend(passes::count_in_table(run, position));
     }
     if let Some(culprit) = &verdict.culprit {
         all.extend(stages::c_locale(run, culprit.stage));
@@ -123,15 +134,21 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
     }
     all.extend(tools::uncompressed_stream(run));
     all.extend(tools::direct_input(run, verdict));
+    all.extend(passes::one_pass(run));
     all.extend(cpus::more_cpus(run));
     let least = resolution(run);
     all.retain(|advice| advice.gain.factor() >= least && !is_refuted(advice, refuted));
-    // Changes to the command come before those that somebody else must make.
+    keep_best(&mut all);
+    all
+}
+
+/// Puts the largest gain first and keeps [`MOST`] pieces. Changes to the command come before those that
+/// somebody else must make.
+pub(crate) fn keep_best(all: &mut Vec<Advice>) {
     let elsewhere = |advice: &Advice| advice.kind == AdviceKind::MoreCpus;
     let by_gain = |a: &Advice, b: &Advice| b.gain.factor().total_cmp(&a.gain.factor());
     all.sort_by(|a, b| elsewhere(a).cmp(&elsewhere(b)).then(by_gain(a, b)));
     all.truncate(MOST);
-    all
 }
 
 /// Returns the least gain that a run can distinguish from none: n samples determine a share of its
@@ -139,6 +156,17 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
 fn resolution(run: &Run) -> f64 {
     let samples = run.stages.iter().map(|stage| stage.samples).max().unwrap_or(0);
     (1.0 + 1.0 / libm::sqrt(samples.max(1) as f64)).max(WORTH)
+}
+
+/// Whether the kernel killed a part of the run because memory ran out.
+pub(crate) fn lacked_memory(run: &Run) -> bool {
+    let some = |kills: Option<u64>| kills.is_some_and(|kills| kills > 0);
+    const INSIDE: i32 = BY_SIGNAL + SIGKILL;
+    let killed = |ending: &Option<Ending>| {
+        matches!(ending, Some(Ending::Signal(SIGKILL) | Ending::Code(INSIDE)))
+    };
+    let any = run.stages.iter().map(|stage| &stage.ending).chain([&run.ending]).any(killed);
+    some(run.memory_kills.group) || any && some(run.memory_kills.host)
 }
 
 pub(crate) fn is_refuted(advice: &Advice, refuted: &[Refuted]) -> bool {

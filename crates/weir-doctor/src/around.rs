@@ -11,6 +11,10 @@ const ENOUGH_PERIODS: u64 = 3;
 const MUCH_CPUS: f64 = 0.25;
 /// Waiting for a CPU for less than this share of the run, all stages together, is not mentioned.
 const QUEUED: f64 = 0.10;
+/// Others are named where the stages waited for a CPU for this share of the run, all together,
+const LOSS: f64 = 0.20;
+/// and for this long: whoever has one host can do nothing about a smaller loss.
+const LOSS_NS: u64 = 300_000_000;
 /// Fewer idle CPUs than this count as none.
 const NONE_IDLE: f64 = 0.25;
 
@@ -53,11 +57,16 @@ pub(crate) fn is_crowded(run: &Run) -> bool {
 
 /// Returns the time that all stages together waited for a CPU, as a share of the run.
 pub fn queued(run: &Run) -> f64 {
-    run.share(run.stages.iter().map(|stage| stage.times.queue_ns).sum())
+    run.share(queued_ns(run))
+}
+
+/// Returns the time that all stages together waited for a CPU.
+pub fn queued_ns(run: &Run) -> u64 {
+    run.stages.iter().map(|stage| stage.times.queue_ns).sum()
 }
 
 /// Returns the CPU use of other processes and the hypervisor, if it was large.
-pub fn others(run: &Run) -> impl Iterator<Item = CpuCause> {
+fn others(run: &Run) -> impl Iterator<Item = CpuCause> {
     let much = |used: Option<f64>| used.filter(|used| *used >= MUCH_CPUS);
     let others = much(run.host.others_cpus).map(CpuCause::Others);
     others.into_iter().chain(much(run.host.steal_cpus).map(CpuCause::Steal))
@@ -69,7 +78,7 @@ pub(crate) fn explain(run: &Run) -> Vec<CpuCause> {
     let quota =
         throttled(run).map(|(quota, share)| CpuCause::Throttled { cpus: quota.cpus, share });
     let mut found: Vec<CpuCause> = quota.into_iter().collect();
-    if queued(run) >= QUEUED {
+    if queued(run) >= LOSS && queued_ns(run) >= LOSS_NS {
         found.extend(others(run));
     }
     if found.is_empty() && cpus_full(run) {

@@ -81,9 +81,10 @@ pub enum StatusMeaning {
 
 /// The signal that a writer gets when its reader has left.
 pub const SIGPIPE: i32 = 13;
-const SIGKILL: i32 = 9;
+/// The signal that the kernel kills by when memory has run out.
+pub(crate) const SIGKILL: i32 = 9;
 /// A shell reports a command that a signal killed by this status plus the signal's number.
-const BY_SIGNAL: i32 = 128;
+pub(crate) const BY_SIGNAL: i32 = 128;
 
 /// Returns the remark on how the stage typed as `label` ended; none if it ended normally. `end` is
 /// none where it was never started, `interrupted` means that the signal was sent to the whole run,

@@ -226,6 +226,9 @@ pub struct Stage {
     pub peer: Option<Peer>,
     /// The files and devices for which it waited, the longest wait first.
     pub files: Vec<FileWait>,
+    /// The path of the regular file that each of its processes reads, if there are several and all that
+    /// were seen with a file read this one; the largest of those that each had open.
+    pub shared_file: Option<String>,
 }
 
 /// Bytes and calls of processes' read and write calls, on whatever file: their pipe, files, their

@@ -168,12 +168,13 @@ pub fn more_jobs(run: &Run, jobs: Jobs) -> Option<MoreJobs> {
 
 /// The share of a run from which advice on a group is worth it.
 const ADVISED: f64 = 0.25;
-/// Advice below this gain is not given.
-const LEAST_GAIN: f64 = 1.05;
 
 /// Returns advice on the run from that on its larger parts. What a part could gain is what the
 /// whole could gain by it at most, weighed by its share.
 pub fn advise(run: &Run, parts: &[Part], refuted: &[Refuted]) -> Vec<Advice> {
+    if advice::lacked_memory(run) {
+        return Vec::new();
+    }
     let flat = advice::advise(run, &verdict::judge(run), refuted);
     let starting = run.groups.iter().filter(|group| group.is_starting());
     let starting = run.share(starting.map(FoundGroup::own_ns).sum()).min(0.99);
@@ -184,7 +185,9 @@ pub fn advise(run: &Run, parts: &[Part], refuted: &[Refuted]) -> Vec<Advice> {
         let most = 1.0 / (1.0 - starting);
         advice.gain = Gain::About(advice.gain.factor().min(most));
     }
-    found.retain(|advice| advice.gain.factor() >= LEAST_GAIN);
+    let again = advice::passes::one_pass(run);
+    found.extend(again.filter(|advice| !advice::is_refuted(advice, refuted)));
+    found.retain(|advice| advice.gain.factor() >= advice::WORTH);
     for part in parts.iter().filter(|part| part.share >= ADVISED) {
         let group = &run.groups[part.group];
         let (Some(first), alone) = (group.first_stage, !overlaps(run, part.group)) else {
@@ -201,13 +204,12 @@ pub fn advise(run: &Run, parts: &[Part], refuted: &[Refuted]) -> Vec<Advice> {
             };
             let same = |other: &Advice| (other.kind, other.stage) == (advice.kind, advice.stage);
             let known = found.iter().any(same) || advice::is_refuted(&advice, refuted);
-            if !known && advice.gain.factor() >= LEAST_GAIN {
+            if !known && advice.gain.factor() >= advice::WORTH {
                 found.push(advice);
             }
         }
     }
-    found.sort_by(|one, other| other.gain.factor().total_cmp(&one.gain.factor()));
-    found.truncate(advice::MOST);
+    advice::keep_best(&mut found);
     found
 }
 

@@ -55,15 +55,21 @@ pub fn without_stage(run: &Run, position: usize) -> Option<f64> {
     Some(factor(run, rests, run.usable_cpus()))
 }
 
-/// Returns how many times faster the run could be, at most, if the stages at `positions` needed no
-/// user CPU time: their kernel time and their waits remain.
-pub fn without_user_time(run: &Run, positions: &[usize]) -> f64 {
+/// Returns how many times faster the run could be, at most, if the stage at `position` needed no user
+/// CPU time: its kernel time and its waits remain.
+pub fn without_user_time(run: &Run, position: usize) -> f64 {
+    without_some(run, &[(position, run.stages[position].user_ns)])
+}
+
+/// Returns how many times faster the run could be, at most, if these stages needed so much less user
+/// CPU time.
+pub fn without_some(run: &Run, saved: &[(usize, u64)]) -> f64 {
     let rests = run.stages.iter().enumerate().map(|(at, stage)| {
         let mut rest = whole(run, at);
-        if positions.contains(&at) {
-            rest.own_ns = (rest.own_ns - stage.user_ns as f64).max(0.0);
-            rest.cpu_ns = stage.system_ns as f64;
-        }
+        let of_it = saved.iter().filter(|(of, _)| *of == at).map(|(_, ns)| ns).sum::<u64>();
+        let saved_ns = of_it.min(stage.user_ns) as f64;
+        rest.own_ns = (rest.own_ns - saved_ns).max(0.0);
+        rest.cpu_ns = (rest.cpu_ns - saved_ns).max(0.0);
         rest
     });
     factor(run, rests, run.usable_cpus())

@@ -7,7 +7,7 @@ mod changed;
 
 pub use changed::{
     AES_CIPHER, cat_of_one_file, line_buffered, parallel, uncompressed, with_buffer, with_threads,
-    without_cat,
+    without_cat, writes_text,
 };
 
 /// Programs that advice names only where they are installed, or says that they are not.
@@ -98,6 +98,31 @@ fn replaces(word: &str) -> bool {
     let letters = word.trim_start_matches(['-', '0', 'o', 'p', 'r', 't', 'x']);
     let short = word.starts_with('-') && !word.starts_with("--");
     short && letters.starts_with(['I', 'i']) || word.starts_with("--replace")
+}
+
+/// Whether a program works on a file from its beginning to its end and says something of it: many of
+/// them that read the same one could be one.
+pub fn reads_again(program: &str) -> bool {
+    const READERS: [&str; 16] = [
+        "grep", "egrep", "fgrep", "rg", "awk", "gawk", "mawk", "sed", "cat", "jq", "cut", "head",
+        "wc", "gzip", "xz", "zstd",
+    ];
+    READERS.contains(&program)
+}
+
+/// Whether a command sorts whole lines in their plain order.
+pub fn sorts_lines(label: &str) -> bool {
+    let same = |word: &str| {
+        ["-S", "-T", "--parallel", "--buffer-size", "--temporary-directory"]
+            .iter()
+            .any(|option| word.starts_with(option))
+    };
+    matches!(split(label), Some(("sort", words)) if words.iter().all(|word| same(word)))
+}
+
+/// Whether a command counts equal lines that follow each other.
+pub fn counts_lines(label: &str) -> bool {
+    matches!(split(label), Some(("uniq", words)) if matches!(words[..], ["-c" | "--count"]))
 }
 
 /// Whether a command by its nature starts other programs again and again.
@@ -255,6 +280,7 @@ impl Parallel {
         match self {
             Parallel::Pigz => 1.25,
             Parallel::Lbzip2 => 1.8,
+            Parallel::Rapidgzip => 0.9,
             _ => 1.0,
         }
     }

@@ -312,7 +312,7 @@ fn by_quota(run: &Run, work: &[usize]) -> Option<Verdict> {
     }
     let mut culprit = accuse(run, work, top, &StageLoad::default());
     (culprit.reason, culprit.share) = (BusyReason::Quota, used[top]);
-    let around = [throttled].into_iter().chain(around::others(run)).collect();
+    let around = [throttled].into();
     Some(Verdict { culprit: Some(culprit), finding: Finding::Quota, around })
 }
 

@@ -51,8 +51,7 @@ pub fn text(report: &Report, look: &Look) -> String {
     }
     let hint = Style::new().fg_color(Some(AnsiColor::Cyan.into()));
     for advice in &report.advice {
-        let gain = words::gain(advice.found.gain);
-        page.sentence(&format!("try: {} ({gain})", advice.text), hint);
+        page.sentence(&format!("try: {}", words::with_gain(advice)), hint);
     }
     page.finish()
 }

@@ -8,7 +8,7 @@ pub fn percent(share: f64) -> String {
 }
 
 /// A larger factor is not told: nobody could act on more, and few of these would come true.
-const LARGE: f64 = 10.0;
+pub const LARGE: f64 = 10.0;
 
 /// Formats an upper bound, rounded up so that it stays true: `at most 1.9x`, `over 10x`.
 pub fn factor_at_most(value: f64) -> String {

@@ -1,19 +1,17 @@
 //! Advice on the CPUs a run may use.
 
-use super::{Advice, AdviceKind, Gain, estimate};
+use super::{Advice, AdviceKind, Gain};
 use crate::around;
-use crate::facts::{PeerKind, Run};
+use crate::facts::Run;
 use crate::limits::{self, are_tiny};
 use crate::load::starting_share;
 use crate::verdict::is_held_from_outside;
 
 /// Waiting for a CPU for less than this share of the run is no reason for advice.
 const QUEUED: f64 = 0.10;
-/// A run that filled its CPUs had work for more of them at once while its stages waited for a
-/// CPU. They
-/// must have waited for this share of the run, all together: below it, two CPUs in place of one
-/// gained
-/// nothing on most pipelines (docs/design/advice.md).
+/// A run that filled its CPUs had work for more of them at once while its stages waited for a CPU.
+/// They must have waited for this share of the run, all together: below it, two CPUs in place of one
+/// gained nothing on most pipelines (docs/design/advice.md).
 const WORK_FOR_MORE: f64 = 0.80;
 
 /// Why there were too few CPUs for a run.
@@ -21,21 +19,17 @@ const WORK_FOR_MORE: f64 = 0.80;
 pub enum Scarcity {
     /// A quota of this many CPUs throttled it in this share of the periods.
     Quota(f64, f64),
-    /// Other processes used them.
-    Crowded,
     /// The run itself filled all the CPUs it may use.
     Full,
 }
 
-/// Returns why stages waited for a CPU: a quota, other processes, or themselves.
+/// Returns why stages waited for a CPU: a quota, or themselves. What others take is a fact of the
+/// verdict: nothing that is typed changes it.
 pub fn scarcity(run: &Run) -> Option<Scarcity> {
     if let Some((quota, share)) = around::throttled(run) {
         return Some(Scarcity::Quota(quota.cpus, share));
     }
-    let queued = around::queued(run) >= QUEUED;
-    if queued && around::is_crowded(run) {
-        return Some(Scarcity::Crowded);
-    }
+    let queued = around::queued(run) >= QUEUED && !around::is_crowded(run);
     (queued && around::cpus_full(run)).then_some(Scarcity::Full)
 }
 
@@ -50,38 +44,21 @@ pub(super) fn more_cpus(run: &Run) -> Option<Advice> {
     if run.stages.iter().any(|stage| starting_share(run, stage).is_some()) {
         return None;
     }
-    // A stage of one task uses one CPU, and a sort that has read all its input works alone: CPU
-    // time
+    // A stage of one task uses one CPU, and a sort that has read all its input works alone: CPU time
     // alone does not show that a further CPU would have had work.
     let none_waits = scarcity == Scarcity::Full && around::queued(run) < WORK_FOR_MORE;
-    // Those others are perhaps the servers that the run itself keeps at work.
-    let own_servers = scarcity == Scarcity::Crowded && has_local_peer(run);
     // Stages on two CPUs that wake each other for every few bytes lose what the second one gains.
     let none_gains = scarcity == Scarcity::Full && passes_tiny_pieces(run);
-    if none_waits || own_servers || none_gains {
+    if none_waits || none_gains {
         return None;
     }
     let usable = run.usable_cpus();
     let cpus = match scarcity {
         Scarcity::Quota(..) if run.host.cpus > 0 => f64::from(run.host.cpus).max(usable),
         Scarcity::Quota(..) | Scarcity::Full => 2.0 * usable,
-        Scarcity::Crowded => usable,
     };
-    let gain = Gain::AtMost(match scarcity {
-        // No more can be gained than the time for which stages waited. Of one with several tasks,
-        // some may have waited unseen while another had a CPU.
-        Scarcity::Crowded if run.stages.iter().all(|stage| stage.single_task) => {
-            limits::with_cpus(run, cpus).min(estimate(around::queued(run)))
-        }
-        _ => limits::with_cpus(run, cpus),
-    });
+    let gain = Gain::AtMost(limits::with_cpus(run, cpus));
     Some(Advice { kind: AdviceKind::MoreCpus, stage: None, pipe: None, gain })
-}
-
-/// Whether a stage waited for a process on this host that does not belong to the run.
-fn has_local_peer(run: &Run) -> bool {
-    let is_local = |kind: PeerKind| matches!(kind, PeerKind::Unix | PeerKind::Local);
-    run.stages.iter().filter_map(|stage| stage.peer.as_ref()).any(|peer| is_local(peer.kind))
 }
 
 /// Whether the stages pass tiny pieces to each other.

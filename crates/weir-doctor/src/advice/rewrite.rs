@@ -45,7 +45,9 @@ pub fn rewrite(run: &Run, advice: &Advice) -> Option<Vec<Change>> {
         AdviceKind::LargerPipe
         | AdviceKind::ElasticBuffer
         | AdviceKind::MoreCpus
-        | AdviceKind::FewerProcesses => None,
+        | AdviceKind::FewerProcesses
+        | AdviceKind::OnePass
+        | AdviceKind::CountInTable => None,
     }
 }
 

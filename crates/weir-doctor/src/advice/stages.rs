@@ -1,13 +1,12 @@
 //! Advice on the work of a single stage.
 
-use super::tools::{A_FURTHER_CPU, IDLE_CPUS, has_too_little, used_one_cpu};
+use super::tools::{has_too_little, shared_out, used_one_cpu};
 use super::{Advice, AdviceKind, Gain, estimate, weight};
-use crate::around::is_short_of_cpu;
 use crate::facts::{Run, Stage};
 use crate::limits::{self, are_tiny};
 use crate::load::starting_share;
 use crate::programs;
-use crate::verdict::{Bottleneck, BusyReason, Verdict};
+use crate::verdict::{Bottleneck, Verdict};
 
 /// For a stage that is not the bottleneck, less system time than this is no reason for advice.
 const MUCH_SYSTEM: f64 = 0.10;
@@ -64,8 +63,11 @@ pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) ->
         (_, reads) => reads,
     };
     let kind = if by_reads { AdviceKind::LargerReads } else { AdviceKind::LargerWrites };
-    let saved_ns = stage.system_ns.min(stage.times.busy_ns());
-    let share = weight(run, saved_ns, stage.system_ns);
+    // A call that takes longer does more than move a few bytes: it flushes, or waits.
+    let calls = if by_reads { io.read_calls } else { io.write_calls };
+    let kernel_ns = stage.system_ns.min(calls.saturating_mul(MOST_CALL_NS));
+    let saved_ns = kernel_ns.min(stage.times.busy_ns());
+    let share = weight(run, saved_ns, kernel_ns);
     let culprit = verdict.culprit.as_ref().is_some_and(|culprit| culprit.stage == position);
     if !culprit && share < MUCH_SYSTEM {
         return None;
@@ -74,6 +76,8 @@ pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) ->
     Some(Advice { kind, stage: Some(position), pipe: None, gain })
 }
 
+/// The most that a call which moves a few bytes takes in the kernel, with the wake-up of a reader.
+const MOST_CALL_NS: u64 = 10_000;
 /// Part of a stage's time in the kernel that goes with its tiny transfers; the bytes are still moved.
 const KERNEL_PART: f64 = 0.85;
 
@@ -116,7 +120,7 @@ pub(super) fn c_locale(run: &Run, position: usize) -> Option<Advice> {
     if !programs::locale_matters(&stage.program) || share < MUCH_CPU {
         return None;
     }
-    let gain = Gain::AtMost(limits::without_user_time(run, &[position]));
+    let gain = Gain::AtMost(limits::without_user_time(run, position));
     Some(Advice { kind: AdviceKind::CLocale, stage: Some(position), pipe: None, gain })
 }
 
@@ -125,22 +129,14 @@ fn is_plain(locale: &str) -> bool {
     matches!(locale.split('.').next(), None | Some("" | "C" | "POSIX"))
 }
 
-/// Advises a compressor that uses the idle CPUs.
+/// Advises a compressor that uses several CPUs, or one of them better.
 pub(super) fn parallel_compressor(run: &Run, culprit: &Bottleneck) -> Option<Advice> {
     let stage = &run.stages[culprit.stage];
-    let idle_cpus = run.host.idle_cpus.filter(|idle| *idle >= IDLE_CPUS)?;
     let form = programs::parallel_form(&stage.label)?;
-    if has_too_little(run, culprit.stage) {
+    if has_too_little(run, culprit.stage) || !used_one_cpu(stage) {
         return None;
     }
-    if culprit.reason != BusyReason::Cpu || !used_one_cpu(stage) || is_short_of_cpu(run) {
-        return None;
-    }
-    // The work is shared with the idle CPUs, and another program needs less or more of them for it.
-    let shared = (1.0 + idle_cpus * A_FURTHER_CPU) * form.efficiency();
-    let saved = stage.times.cpu_ns as f64 * (1.0 - 1.0 / shared);
-    let bound = culprit.speedup_limit.unwrap_or(f64::INFINITY);
-    let gain = Gain::About(estimate(run.share(saved as u64)).min(bound));
+    let gain = Gain::About(shared_out(run, culprit, form.efficiency())?);
     let (kind, stage) = (AdviceKind::ParallelCompressor, Some(culprit.stage));
     Some(Advice { kind, stage, pipe: None, gain })
 }

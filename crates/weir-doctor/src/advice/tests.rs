@@ -8,6 +8,7 @@ use crate::verdict::{Busy, Finding, judge};
 use alloc::string::{String, ToString};
 use alloc::vec;
 
+mod passes;
 mod tools;
 
 fn run(stages: Vec<Stage>) -> Run {
@@ -109,7 +110,7 @@ fn a_one_cpu_decompressor_beside_idle_cpus() {
         run(vec![stage("gzip -dc f.gz", [950, 0, 0, 50]), stage("wc -l", [100, 0, 900, 0])]);
     let found = advice(&zipped);
     assert_eq!(found[0].kind, AdviceKind::ParallelCompressor);
-    assert!(matches!(found[0].gain, Gain::About(factor) if (factor - 1.53).abs() < 0.05));
+    assert!(matches!(found[0].gain, Gain::About(factor) if (factor - 1.32).abs() < 0.02));
     // Others used the second CPU: this run did not leave it idle.
     zipped.host = Host { idle_cpus: Some(0.05), others_cpus: Some(0.9), ..zipped.host };
     assert!(!kinds(&zipped).contains(&AdviceKind::ParallelCompressor));
@@ -158,17 +159,36 @@ fn a_cpu_that_is_full_of_one_stage_s_work_is_not_asked_for_twice() {
     assert!(!kinds(&alone).contains(&AdviceKind::MoreCpus));
 }
 
-/// `tar | ssh` to this host: the busy sshd is the run's own server, and not other work.
+/// On a host that others use, the only advice was "run it when the host has less to do". Of what can be
+/// typed, pigz took half of the time of gzip there, and zstd -T0 two thirds.
 #[test]
-fn a_server_that_the_run_keeps_at_work_does_not_crowd_it() {
-    let mut sends = run(vec![stage("tar", [100, 200, 0, 700]), stage("ssh", [500, 200, 0, 300])]);
-    sends.host = Host { others_cpus: Some(0.9), idle_cpus: Some(0.1), ..sends.host };
-    let found = advice(&sends);
-    assert_eq!((found[0].kind, found.len()), (AdviceKind::MoreCpus, 1));
-    assert!(found[0].gain.factor() <= 1.0 / 0.6 + 1e-9, "what it waited: {:?}", found[0].gain);
-    let peer = crate::facts::Peer { kind: crate::facts::PeerKind::Local, ..Default::default() };
-    sends.stages[1].peer = Some(peer);
-    assert_eq!(kinds(&sends), vec![]);
+fn beside_others_a_program_is_judged_by_the_cpus_that_are_left() {
+    let beside = |label: &str, idle_cpus: f64| {
+        let mut run = run(vec![stage(label, [660, 340, 0, 0])]);
+        run.host = Host { others_cpus: Some(1.3), idle_cpus: Some(idle_cpus), ..run.host };
+        advice(&run)
+    };
+    let found = beside("gzip -6 -c f", 0.0);
+    assert_eq!((found[0].kind, found.len()), (AdviceKind::ParallelCompressor, 1));
+    assert!((found[0].gain.factor() - 1.25).abs() < 1e-9, "it needs less: {:?}", found[0].gain);
+    assert_eq!(beside("zstd -9 f", 0.0), []);
+    // 0.3 of the CPUs were free.
+    let found = beside("zstd -9 f", 0.3);
+    assert!(matches!(found[0].gain, Gain::About(factor) if (factor - 1.45).abs() < 0.01));
+}
+
+/// "Perhaps 1.6x" where the writer needed half of the other CPU: 1.2 and 1.3 were gained.
+#[test]
+fn what_the_neighbours_need_is_not_shared_out() {
+    let beside = |writer_ms| {
+        let mut run = run(vec![stage("tar c d", [writer_ms, 0]), stage("gzip", [990, 0])]);
+        run.pipes = vec![Pipe { from: 0, to: 1, ..Pipe::default() }];
+        let found = advice(&run).into_iter();
+        let found = found.filter(|advice| advice.kind == AdviceKind::ParallelCompressor);
+        found.map(|advice| advice.gain.factor()).collect::<Vec<_>>()
+    };
+    let [alone, half] = [beside(0)[0], beside(500)[0]];
+    assert!((alone - 1.97).abs() < 0.02 && (half - 1.41).abs() < 0.02, "{alone} {half}");
 }
 
 #[test]
@@ -280,10 +300,24 @@ fn a_wrapper_that_starts_a_few_is_not_told_to_use_awk() {
 #[test]
 fn who_reads_the_output_slowly_does_so_on_any_host() {
     let mut paged = run(vec![stage("cat", [100, 200, 0, 700])]);
-    paged.host = Host { cpus: 2, others_cpus: Some(1.5), idle_cpus: Some(0.1), ..Host::default() };
-    assert!(kinds(&paged).contains(&AdviceKind::MoreCpus));
+    paged.quota =
+        Some(Quota { cpus: 0.2, periods: 50, throttled_periods: 49, throttled_ns: 200 * MS });
+    assert_eq!(kinds(&paged), [AdviceKind::MoreCpus]);
     paged.output_to_outside = true;
     assert_eq!(kinds(&paged), []);
+}
+
+/// A run that was killed for its memory was told to come again when the host has less to do.
+#[test]
+fn a_run_that_memory_ran_out_for_is_not_told_how_to_be_faster() {
+    let mut killed = run(vec![stage("gzip -9 f", [950, 0])]);
+    killed.memory_kills.host = Some(1);
+    assert_eq!(kinds(&killed), [AdviceKind::ParallelCompressor], "that was another one");
+    for (ending, group) in [(Ending::Signal(9), None), (Ending::Code(137), None), (Ending::Code(0), Some(1))] {
+        killed.stages[0].ending = Some(ending);
+        killed.memory_kills.group = group;
+        assert_eq!(kinds(&killed), [], "{ending:?}");
+    }
 }
 
 #[test]
@@ -308,9 +342,7 @@ fn on_a_full_host_nothing_is_advised_that_only_does_more_at_once() {
     for stage in &mut crowded.stages {
         stage.times = Times { queue_ns: 400 * MS, cpu_ns: 100 * MS, ..stage.times };
     }
-    let found = advice(&crowded);
-    assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [AdviceKind::MoreCpus]);
-    assert_eq!(scarcity(&crowded), Some(Scarcity::Crowded));
+    assert_eq!((kinds(&crowded), scarcity(&crowded)), (vec![], None));
 }
 
 #[test]
@@ -336,12 +368,16 @@ fn at_most_three_lines_and_none_below_what_the_run_resolves() {
     }
     many.cpus = 16.0;
     assert_eq!(advice(&many).len(), MOST);
-    // 100 samples cannot show a gain of 6 %.
+    // 50 samples cannot show a gain of 12 %.
     let mut little = with_pipe(0.4, 0.4, 5 * MS);
-    little.stages[0].times = Times { cpu_ns: 940 * MS, output_ns: 60 * MS, ..Times::default() };
+    little.stages[0].times = Times { cpu_ns: 890 * MS, output_ns: 110 * MS, ..Times::default() };
     little.stages.iter_mut().for_each(|stage| stage.samples = 1000);
     assert_eq!(kinds(&little), vec![AdviceKind::LargerPipe]);
-    little.stages.iter_mut().for_each(|stage| stage.samples = 100);
+    little.stages.iter_mut().for_each(|stage| stage.samples = 50);
+    assert_eq!(kinds(&little), vec![]);
+    // Nor is one of 6 % worth a line, however well it is known.
+    little.stages[0].times = Times { cpu_ns: 940 * MS, output_ns: 60 * MS, ..Times::default() };
+    little.stages.iter_mut().for_each(|stage| stage.samples = 10_000);
     assert_eq!(kinds(&little), vec![]);
 }
 
@@ -382,17 +418,16 @@ fn kinds_keep_their_names() {
     assert_eq!(Evidence::LowerBound.as_ref(), "lower bound");
 }
 
-/// Two threads beside two other processes on two CPUs: "at most 1.4x", and alone they took half the
-/// time.
+/// sqlite3 was told to read in larger blocks: it read 32 bytes a call, and its time went into flushing
+/// each row.
 #[test]
-fn a_bound_holds_for_tasks_that_waited_while_others_of_their_stage_worked() {
-    // Each thread had a CPU for half of the time, and for a quarter of it none had.
-    let mut threads = stage("threads", [750, 250, 0, 0]);
-    (threads.single_task, threads.most_tasks) = (false, 2);
-    (threads.user_ns, threads.queue_sum_ns) = (1000 * MS, 1000 * MS);
-    let mut run = run(vec![threads]);
-    run.host = Host { others_cpus: Some(1.0), idle_cpus: Some(0.0), ..run.host };
-    let found = advice(&run);
-    let more = found.iter().find(|advice| advice.kind == AdviceKind::MoreCpus).expect("advice");
-    assert!(matches!(more.gain, Gain::AtMost(most) if most >= 2.0), "{more:?}");
+fn what_takes_long_in_the_kernel_is_no_tiny_transfer() {
+    let mut flushes = run(vec![stage("sed s/a/b/", [10, 0]), stage("sqlite3 x.db", [370, 0])]);
+    flushes.stages[1].times.disk_ns = 450 * MS;
+    in_kernel(&mut flushes.stages[1], 300 * MS);
+    reads(&mut flushes.stages[1], 3035, 3035 * 32);
+    assert_eq!(kinds(&flushes), vec![]);
+    // A hundred times as many would take that time.
+    reads(&mut flushes.stages[1], 303_500, 303_500 * 32);
+    assert_eq!(kinds(&flushes), vec![AdviceKind::LargerReads]);
 }

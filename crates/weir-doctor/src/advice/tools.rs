@@ -1,7 +1,7 @@
 //! Advice that goes by what a program is and which options it was given.
 
-use super::{Advice, AdviceKind, Gain, estimate};
-use crate::around::{cpus_full, is_short_of_cpu};
+use super::{Advice, AdviceKind, Gain};
+use crate::around::{cpus_full, throttled};
 use crate::command::Command;
 use crate::facts::{Pipe, Run, Stage};
 use crate::limits;
@@ -14,11 +14,15 @@ use alloc::vec::Vec;
 const MUCH_CPU: f64 = 0.2;
 /// CPU time for a copy below this share of the run is not worth saving.
 const MUCH_COPYING: f64 = 0.15;
-/// Fewer idle CPUs than this are not worth sharing work with.
-pub(super) const IDLE_CPUS: f64 = 0.5;
+/// Time that a packed byte takes its writer, and its reader (docs/design/advice.md).
+const PACKED_NS: (u64, u64) = (190, 10);
+/// The same for a byte of text.
+const TEXT_NS: (u64, u64) = (9, 1);
+/// The most that goes of a stage's time in user mode: it does not only pack.
+const MOST_PACKING: f64 = 0.85;
 /// What a further CPU adds to the first: it may be a thread of the same core, and the work cannot all
 /// be shared. Two CPUs did 1.3 to 1.7 times the work of one (docs/design/advice.md).
-pub(super) const A_FURTHER_CPU: f64 = 0.6;
+const A_FURTHER_CPU: f64 = 0.6;
 
 /// Advises against compressing, or formatting as text, what the next stage reads at once: for all
 /// stages at once, since each of them that goes on packs what the next one unpacks.
@@ -30,9 +34,26 @@ pub(super) fn uncompressed_stream(run: &Run) -> Option<Advice> {
     if !both.iter().any(|at| run.share(run.stages[*at].user_ns) >= MUCH_CPU) {
         return None;
     }
-    let gain = Gain::AtMost(limits::without_user_time(run, &both));
+    let saved: Vec<(usize, u64)> = writers.iter().flat_map(|at| packing_ns(run, *at)).collect();
+    let gain = Gain::About(limits::without_some(run, &saved));
     let kind = AdviceKind::UncompressedStream;
     Some(Advice { kind, stage: Some(first), pipe: None, gain })
+}
+
+/// Returns what packing takes of the time of a stage, and unpacking of that of the next one, about: by
+/// the bytes that went through the pipe. The stages compute what they are there for all the same.
+fn packing_ns(run: &Run, position: usize) -> [(usize, u64); 2] {
+    let stage = &run.stages[position];
+    let bytes = stage.pipe_out_bytes.or(stage.io.map(|io| io.write_bytes)).unwrap_or(0);
+    let (pack_ns, unpack_ns) = match programs::writes_text(&stage.label) {
+        true => TEXT_NS,
+        false => PACKED_NS,
+    };
+    let most = |at: usize, byte_ns: u64| {
+        let most_ns = MOST_PACKING * run.stages[at].user_ns as f64;
+        (at, bytes.saturating_mul(byte_ns).min(most_ns as u64))
+    };
+    [most(position, pack_ns), most(position + 1, unpack_ns)]
 }
 
 /// Returns the stages that pack records for a next stage that unpacks them at once.
@@ -50,19 +71,40 @@ pub(super) fn packers(run: &Run) -> Vec<usize> {
 /// Advises more threads for a program that has an option for them.
 pub(super) fn more_threads(run: &Run, culprit: &Bottleneck) -> Option<Advice> {
     let stage = &run.stages[culprit.stage];
-    let idle_cpus = run.host.idle_cpus.filter(|idle| *idle >= IDLE_CPUS)?;
-    if culprit.reason != BusyReason::Cpu || is_short_of_cpu(run) || !used_one_cpu(stage) {
+    if !used_one_cpu(stage) {
         return None;
     }
     programs::with_threads(&stage.label, threads(run, culprit.stage))?;
     if has_too_little(run, culprit.stage) {
         return None;
     }
-    let saved = stage.times.cpu_ns as f64 * (1.0 - 1.0 / (1.0 + idle_cpus * A_FURTHER_CPU));
-    let bound = culprit.speedup_limit.unwrap_or(f64::INFINITY);
-    let gain = Gain::About(estimate(run.share(saved as u64)).min(bound));
+    let gain = Gain::About(shared_out(run, culprit, 1.0)?);
     let kind = AdviceKind::MoreThreads;
     Some(Advice { kind, stage: Some(culprit.stage), pipe: None, gain })
+}
+
+/// Estimates the gain if the CPU work of the bottleneck were shared out among the CPUs that the run
+/// had: those that it used, and those that were idle. The other stages need theirs too, and whoever
+/// else used some goes on. `efficiency`: what the new program does in the same CPU time.
+pub(super) fn shared_out(run: &Run, culprit: &Bottleneck, efficiency: f64) -> Option<f64> {
+    let stage = &run.stages[culprit.stage];
+    let idle_cpus = run.host.idle_cpus.filter(|_| throttled(run).is_none())?;
+    let computes = matches!(culprit.reason, BusyReason::Cpu | BusyReason::Queue);
+    if !computes || run.wall_ns == 0 {
+        return None;
+    }
+    let (used, own) = (run.share(run.cpu_sum_ns()), run.share(stage.cpu_sum_ns()));
+    let cpus = (used + idle_cpus).min(run.usable_cpus().max(used));
+    // CPU time is worth less where several CPUs work.
+    let work = (own / efficiency + used - own) * capacity(used) / used.max(f64::MIN_POSITIVE);
+    let waits = 1.0 - run.share(stage.times.cpu_ns + stage.times.queue_ns).min(1.0);
+    let bound = culprit.speedup_limit.unwrap_or(f64::INFINITY);
+    Some((1.0 / (waits + work / capacity(cpus))).min(bound))
+}
+
+/// Returns how much work CPUs do, in that of one that works alone.
+fn capacity(cpus: f64) -> f64 {
+    cpus.min(1.0) + A_FURTHER_CPU * (cpus - 1.0).max(0.0)
 }
 
 /// Whether a stage had too little work for several threads, as far as is known.
@@ -107,7 +149,7 @@ pub(super) fn faster_cipher(run: &Run, position: usize) -> Option<Advice> {
     if other || chosen || !run.host.aes || run.share(stage.user_ns) < MUCH_CPU {
         return None;
     }
-    let gain = Gain::AtMost(limits::without_user_time(run, &[position]));
+    let gain = Gain::AtMost(limits::without_user_time(run, position));
     Some(Advice { kind: AdviceKind::FasterCipher, stage: Some(position), pipe: None, gain })
 }
 

@@ -59,7 +59,7 @@ fn a_reader_of_tiny_pieces_needs_less_when_its_writer_is_replaced() {
 fn sleep_stays_and_user_time_can_go() {
     let mut sorts = run(vec![stage(900, 50)]);
     in_kernel(&mut sorts.stages[0], 150 * MS);
-    assert!(is(without_user_time(&sorts, &[0]), 5.0));
+    assert!(is(without_user_time(&sorts, 0), 5.0));
     assert!(is(without_waits(&sorts), 1000.0 / 950.0));
 }
 

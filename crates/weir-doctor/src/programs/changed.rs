@@ -40,6 +40,20 @@ pub fn uncompressed(writer: &str, reader: &str) -> Option<String> {
     }
 }
 
+/// Whether a command of bcftools or samtools writes its records as text.
+pub fn writes_text(label: &str) -> bool {
+    let Some(command) = Command::read(label) else { return false };
+    match (command.program(), command.word(1)) {
+        ("bcftools", _) => {
+            let (at, count) = option_with_value(&command, "-O", "--output-type");
+            let kind = count.checked_sub(1).and_then(|rest| command.word(at + rest));
+            kind.is_none_or(|kind| kind.ends_with('v'))
+        }
+        ("samtools", Some("view")) => !command.has_letter('b'),
+        _ => false,
+    }
+}
+
 /// Commands of bcftools that take `-O`.
 const BCFTOOLS: [&str; 9] =
     ["view", "filter", "norm", "annotate", "call", "concat", "merge", "sort", "mpileup"];
@@ -209,6 +223,18 @@ mod tests {
         assert_eq!(sam("samtools view -bu a.bam"), None);
         assert_eq!(sam("samtools sort -l 1 -"), None);
         assert_eq!(sam("samtools fastq a.bam"), None);
+    }
+
+    #[test]
+    fn who_writes_records_as_text_is_known() {
+        for label in ["bcftools view a.bcf", "bcftools norm -Ov", "samtools view -h a.bam"] {
+            assert!(writes_text(label), "{label}");
+        }
+        for label in
+            ["bcftools view -Ob a", "bcftools view -O z a", "samtools view -b a", "samtools sort a"]
+        {
+            assert!(!writes_text(label), "{label}");
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The files and devices for which a group waited.
 
 use super::classify::Awaited;
-use crate::proc::{Descriptor, Mount, descriptor, field, link, read_whole, special};
+use super::position::SOUGHT;
+use crate::proc::{Descriptor, Mount, access, descriptor, field, link, read_whole, regular, special};
 use crate::sys::memory::read_remote;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use weir_doctor::facts::{FileWait, FileWaitKind};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
@@ -78,6 +80,30 @@ impl Files {
         merged.truncate(MOST_SHOWN);
         merged
     }
+}
+
+/// Returns the length and the path of the longest regular file that a process has open to be read only:
+/// its standard input, or one of the first that it opened.
+pub fn longest_read(pid: Pid) -> Option<(u64, PathBuf)> {
+    let read = |fd: &i32| access(pid, *fd) == Some((true, false));
+    let files = SOUGHT.into_iter().filter_map(|fd| Some((regular(pid, fd)?.1, fd)));
+    let (bytes, fd) = files.filter(|(_, fd)| read(fd)).max()?;
+    Some((bytes, link(pid, fd)?))
+}
+
+/// Returns the file that each of several processes reads, as far as is known of them.
+pub fn shared<'a>(all: impl Iterator<Item = &'a Option<(u64, PathBuf)>>) -> Option<String> {
+    /// Fewer processes than this are no loop.
+    const SEVERAL: u64 = 3;
+    let mut files: BTreeMap<&Path, u64> = BTreeMap::new();
+    for (_, path) in all.flatten() {
+        *files.entry(path).or_default() += 1;
+    }
+    // One that another program of the same row had open may be among them.
+    let (path, processes) = files.iter().max_by_key(|(_, processes)| **processes)?;
+    let others: u64 = files.values().sum::<u64>() - processes;
+    let is_one = *processes >= SEVERAL && others * 10 <= *processes;
+    is_one.then(|| path.to_string_lossy().into_owned())
 }
 
 fn name(pid: Pid, key: &Key, awaited: Awaited) -> FileWait {
@@ -186,6 +212,44 @@ mod tests {
         assert_eq!(mount_in(MOUNTS, "26"), None);
         assert_eq!(mount_in(MOUNTS, "2"), None);
         assert_eq!(mount_in("", "22"), None);
+    }
+
+    #[test]
+    fn the_longest_file_that_is_only_read_is_what_a_process_reads() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let [short, long] = ["short", "long"].map(|name| directory.path().join(name));
+        std::fs::write(&short, [7; 10]).expect("written");
+        std::fs::write(&long, [7; 90_000]).expect("written");
+        let mut child = std::process::Command::new("bash")
+            .args(["-c", "exec 3<\"$1\" 4>>\"$2\"; echo; read x; exec 5<\"$2\"; echo; read x", "bash"])
+            .args([&short, &long])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("bash");
+        let (pid, mut line) = (child.id() as Pid, String::new());
+        let mut input = child.stdin.take().expect("piped");
+        let mut output = std::io::BufReader::new(child.stdout.take().expect("piped"));
+        std::io::BufRead::read_line(&mut output, &mut line).expect("a line");
+        assert_eq!(longest_read(pid), Some((10, short)), "the other is written");
+        std::io::Write::write_all(&mut input, b"\n").expect("written");
+        std::io::BufRead::read_line(&mut output, &mut line).expect("a line");
+        assert_eq!(longest_read(pid), Some((90_000, long)));
+        drop(input);
+        child.wait().expect("waited");
+        assert_eq!(longest_read(pid), None);
+    }
+
+    #[test]
+    fn a_file_is_shared_by_those_that_all_read_it() {
+        let of = |paths: &[&str]| {
+            let all: Vec<_> = paths.iter().map(|path| Some((1, PathBuf::from(path)))).collect();
+            shared(all.iter().chain([&None]))
+        };
+        assert_eq!(of(&["/a", "/a", "/a"]).as_deref(), Some("/a"));
+        assert_eq!(of(&["/a", "/a"]), None, "no loop");
+        assert_eq!(of(&["/a", "/b", "/c", "/a", "/a"]), None, "a file each");
+        assert_eq!(of(&[]), None);
     }
 
     #[test]

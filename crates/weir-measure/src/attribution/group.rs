@@ -114,6 +114,9 @@ pub struct Group {
     pub output: Option<String>,
     /// When its first process became what it is.
     pub became_ns: u64,
+    /// The longest file that its first process has open to be read, with its length, where programs
+    /// of its kind are known to read files again.
+    pub reads: Option<(u64, PathBuf)>,
     /// What its first process was before it became what it is, if it had started others by then:
     /// a command, or nothing where it was a copy of the one that started it.
     pub before: Option<String>,
@@ -221,6 +224,7 @@ pub fn describe(group: &mut Group, process: &Process) {
     if group.program != process.name {
         // What was open before is what the process that forked it had open.
         group.more_ends.clear();
+        group.reads = None;
         group.ends_due = true;
         group.became_ns = group.last_ns;
     }

@@ -38,7 +38,7 @@ mod tree;
 
 pub use births::{Births, Census};
 pub use classify::{Endpoints, Hints};
-pub use files::Files;
+pub use files::{Files, shared};
 pub use group::{Group, MoreEnd, ending};
 pub use outside::Peers;
 pub use pipes::{Fill, PipeTotals, PipeWatch};

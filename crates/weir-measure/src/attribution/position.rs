@@ -6,7 +6,7 @@ use crate::proc::{Descriptor, FileKind, descriptor, position};
 use weir_sys::Pid;
 
 /// Descriptors among which the file is sought: standard input, and the first that a program opens.
-const SOUGHT: [i32; 6] = [0, 3, 4, 5, 6, 7];
+pub(super) const SOUGHT: [i32; 6] = [0, 3, 4, 5, 6, 7];
 /// Interval, in looks, at which the file is sought.
 const SEEK_LOOKS: u64 = 8;
 

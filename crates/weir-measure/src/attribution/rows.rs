@@ -8,10 +8,12 @@
 use super::calls::Call;
 use super::classify::{Endpoints, Hints, classify};
 use super::diag::unix_peer;
+use super::files::longest_read;
 use super::group::{Group, MOST_GROUPS, MoreEnd, describe, hints, is_due};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskLook, combine};
 use crate::proc::{Descriptor, FileKind, access, descriptor, descriptors, is_anonymous_pipe, link};
+use weir_doctor::programs::reads_again;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 
@@ -128,6 +130,9 @@ pub fn refresh_ends(group: &mut Group, process: &Process) -> bool {
     let pid = process.pid;
     let before = (group.ends, group.more_ends.len());
     group.ends_due = false;
+    if reads_again(&process.name) {
+        group.reads = longest_read(pid).max(group.reads.take());
+    }
     group.ends.input = descriptor(pid, 0).or(group.ends.input);
     group.ends.output = descriptor(pid, 1).or(group.ends.output);
     group.output = regular_file(pid, group.ends.output);

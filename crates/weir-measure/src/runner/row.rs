@@ -1,6 +1,6 @@
 //! One row of a script: the stage made of the processes that ran one command.
 
-use crate::attribution::{Files, Group, Peers};
+use crate::attribution::{Files, Group, Peers, shared};
 use weir_doctor::facts::{Evidence, Io, Stage};
 use weir_doctor::partition::{Samples, Sums};
 use weir_doctor::programs::is_relay;
@@ -70,6 +70,7 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         times_asleep: groups.iter().map(|group| group.times_asleep).sum(),
         peer: Peers::longest(groups.iter().map(|group| &group.peers)),
         files: Files::of(groups.iter().map(|group| &group.files)),
+        shared_file: shared(groups.iter().map(|group| &group.reads)),
         ..Stage::default()
     }
 }

@@ -6,7 +6,7 @@
 
 mod lanes;
 
-use super::words::{gain, mark_word, phase_names};
+use super::words::{mark_word, phase_names, with_gain};
 use super::{Report, fine, hot};
 use std::fmt::Write as _;
 use weir_command::html::Column::{Figures, Words};
@@ -68,9 +68,7 @@ fn head(report: &Report) -> String {
     let more: String = lines.map(|line| format!("<p>{}</p>\n", shown(line))).collect();
     let advice = report.advice.iter();
     let advice: String = advice
-        .map(|said| {
-            format!("<li>{} ({})</li>\n", shown(&said.text), escape(&gain(said.found.gain)))
-        })
+        .map(|said| format!("<li>{}</li>\n", shown(&with_gain(said))))
         .collect();
     let advice = match advice.is_empty() {
         true => advice,

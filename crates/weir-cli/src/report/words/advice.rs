@@ -1,13 +1,15 @@
 //! Advice in sentences: what to do and why, and what it could gain.
 
-use super::{hints, quota, started, tools, verdict};
+use super::{hints, mark_word, quota, started, tools};
+use crate::report::Said;
 use weir_command::units::capacity;
 use weir_command::units::words::{
-    count, factor_about, factor_at_most, of_cpus, percent, stage, things,
+    LARGE, count, factor_about, factor_at_most, of_cpus, percent, stage, things,
 };
-use weir_doctor::advice::{Advice, AdviceKind, Gain, Scarcity, scarcity};
-use weir_doctor::around::{CpuCause, others, queued};
+use weir_doctor::advice::{Advice, AdviceKind, Gain, Scarcity, rereads, scarcity};
+use weir_doctor::around::queued_ns;
 use weir_doctor::facts::{Run, Stage};
+use weir_doctor::programs::parallel_form;
 
 /// Returns what to do and why, in a sentence without the gain. `remembers`: a later run of the same text
 /// can use what this one showed.
@@ -21,12 +23,15 @@ pub fn advice(run: &Run, advice: &Advice, remembers: bool) -> String {
     }
 }
 
-/// Returns what the run could gain: `at most 1.9x faster`, `perhaps 1.9x faster`, `over 10x faster`.
-pub fn gain(gain: Gain) -> String {
-    match gain {
-        Gain::AtMost(factor) => format!("{} faster", factor_at_most(factor)),
-        Gain::About(factor) => format!("{} faster", factor_about(factor)),
-    }
+/// Returns a piece of advice with what the run could gain by it: `... (at most 1.9x faster)`, `... (perhaps
+/// over 10x faster)`. A bound above ten promises what hardly anybody gets, and is left out.
+pub fn with_gain(said: &Said<Advice>) -> String {
+    let gain = match said.found.gain {
+        Gain::AtMost(factor) if factor > LARGE => return said.text.clone(),
+        Gain::AtMost(factor) => factor_at_most(factor),
+        Gain::About(factor) => factor_about(factor),
+    };
+    format!("{} ({gain} faster)", said.text)
 }
 
 fn pipe(run: &Run, kind: AdviceKind, position: usize, remembers: bool) -> String {
@@ -68,10 +73,17 @@ fn of_stage(run: &Run, kind: AdviceKind, position: usize) -> String {
             of.locale.as_deref().unwrap_or_default()
         ),
         AdviceKind::ParallelCompressor => {
-            let idle = of_cpus((run.host.idle_cpus.unwrap_or(0.0) * 10.0).round() / 10.0);
-            let were = if idle == "1 CPU" { "was" } else { "were" };
             let (instead, note) = hints::parallel(&of.label, &run.installed);
-            format!("{instead} in place of {name}{note}: it used one CPU while {idle} {were} idle")
+            let why = while_idle(run, &of.label);
+            format!("{instead} in place of {name}{note}: {why}")
+        }
+        AdviceKind::OnePass => one_pass(run).unwrap_or_default(),
+        AdviceKind::CountInTable => {
+            let uniq = run.stages.get(position + 1).map_or("uniq", |uniq| uniq.label.as_str());
+            format!(
+                "awk '{{n[$0]++}} END {{for (k in n) print n[k], k}}' in place of {name} | {uniq}, if \
+                 the counts may come in any order: few of the lines differ"
+            )
         }
         AdviceKind::MoreThreads
         | AdviceKind::UncompressedStream
@@ -85,6 +97,33 @@ fn of_stage(run: &Run, kind: AdviceKind, position: usize) -> String {
     }
 }
 
+/// Returns why a program that uses several CPUs would do the work of this one sooner.
+fn while_idle(run: &Run, label: &str) -> String {
+    /// Fewer idle CPUs than this are none that counts.
+    const SOME: f64 = 0.25;
+    let idle_cpus = run.host.idle_cpus.unwrap_or(0.0);
+    let needs_less = parallel_form(label).is_some_and(|form| form.efficiency() > 1.0);
+    if idle_cpus < SOME && needs_less {
+        return String::from("it does the same in less CPU time");
+    }
+    let idle = of_cpus((idle_cpus * 10.0).round() / 10.0);
+    let were = if idle == "1 CPU" { "was" } else { "were" };
+    format!("it used one CPU while {idle} {were} idle")
+}
+
+/// `give grep all its patterns at once (grep -f FILE), or use awk or join: 292 times grep -c ... read
+/// orders.csv`.
+fn one_pass(run: &Run) -> Option<String> {
+    let found = rereads(run)?;
+    let group = run.groups.get(found.group)?;
+    let stage = group.run.stages.get(found.stage)?;
+    let file = stage.shared_file.as_deref()?;
+    let file = file.rsplit('/').next().unwrap_or(file);
+    let way = hints::in_one_pass(&stage.program);
+    let (about, times) = (mark_word(group.instances_evidence), count(group.instances));
+    Some(format!("{way}: {} was started {about}{times} times, and each read {file}", stage.program))
+}
+
 fn transfers(
     of: &Stage,
     kind: AdviceKind,
@@ -94,21 +133,16 @@ fn transfers(
     bytes: u64,
 ) -> String {
     let each = things((bytes + calls / 2) / calls.max(1), "byte");
-    let hint = hints::buffering(&of.label, kind);
+    let hint = hints::buffering(&of.label, &of.program, kind);
     format!("{hint}: {name} {verb} {each} a call in {} calls", count(calls))
 }
 
 fn more_cpus(run: &Run) -> String {
-    let waited = queued(run) * run.wall_ns as f64 / 1e9;
+    let waited = queued_ns(run) as f64 / 1e9;
     let waited = format!("stages waited {waited:.1} s for a CPU");
     match scarcity(run) {
         Some(Scarcity::Quota(cpus, share)) => {
             format!("a higher CPU quota: the run was {}", quota(cpus, share))
-        }
-        Some(Scarcity::Crowded) => {
-            let said = |around: CpuCause| verdict::around(run, &around);
-            let who = others(run).map(said).collect::<Vec<_>>().join(", ");
-            format!("run it when the host has less to do: {who}, and {waited}")
         }
         _ => {
             let full = match run.usable_cpus() {

@@ -104,8 +104,24 @@ pub(super) fn parallel(label: &str, installed: &[&str]) -> (&'static str, &'stat
     }
 }
 
-/// Returns the option that makes a program transfer more at once.
-pub(super) fn buffering(label: &str, kind: AdviceKind) -> &'static str {
+/// Returns what does in one pass over a file what this program was started for again and again.
+pub(super) fn in_one_pass(program: &str) -> &'static str {
+    match program {
+        "grep" | "egrep" | "fgrep" | "rg" => {
+            "all patterns in one pass (grep -f PATTERNS, or awk with a table of them)"
+        }
+        "jq" => "one jq for all that is sought",
+        "gzip" | "xz" | "zstd" => "unpack the file once",
+        _ => "one awk that does all in one pass",
+    }
+}
+
+/// Returns the option that makes a program transfer more at once. `program` is the one in the command
+/// that used most CPU time.
+pub(super) fn buffering(label: &str, program: &str, kind: AdviceKind) -> &'static str {
+    const BY_THE_SHELL: &str =
+        "use awk in place of the shell's read, which takes one byte a call from a pipe";
+    let shell = is_shell(program);
     let (program, arguments) = split(label).unwrap_or(("", Vec::new()));
     let has = |flag: &str| arguments.contains(&flag);
     match program {
@@ -120,18 +136,20 @@ pub(super) fn buffering(label: &str, kind: AdviceKind) -> &'static str {
         "dd" if kind == AdviceKind::LargerWrites => "set a larger block size (bs=64K)",
         "dd" => "set a larger block size (bs=64K iflag=fullblock)",
         "tail" | "head" | "cut" | "tr" => "change the program that feeds it or starts it",
-        "while" | "until" | "for" if kind == AdviceKind::LargerReads => {
-            "use awk in place of the shell's read, which takes one byte a call from a pipe"
-        }
+        "while" | "until" | "for" if kind == AdviceKind::LargerReads => BY_THE_SHELL,
         "while" | "until" | "for" => "redirect the output of the whole loop once, or use awk",
+        _ if shell && kind == AdviceKind::LargerReads => BY_THE_SHELL,
+        _ if shell => "redirect the output of a whole loop once, or use awk",
         p if p.starts_with("python") && has("-u") => "leave out -u",
         p if p.starts_with("python") => "let it buffer (no flush=True, no PYTHONUNBUFFERED)",
         "awk" | "gawk" | "mawk" => "leave out fflush() and -W interactive",
         "perl" => "leave $| unset",
+        // To a pipe, the C library writes in blocks unless the program flushes: stdbuf helps none that
+        // writes little at once, and programs of Go or Java not at all.
         _ if kind == AdviceKind::LargerWrites => {
-            "let it buffer its output (stdbuf -o64K, or its own option)"
+            "let it gather its output (a buffered writer in its code, or an option of its own)"
         }
-        _ => "let it read in larger blocks",
+        _ => "let it read in larger blocks (in its code, or by an option of its own)",
     }
 }
 
@@ -173,7 +191,7 @@ mod tests {
         for label in ["xargs -n 1 grep -I x", "xargs -d ' ' sed -i s/a/b/"] {
             assert!(of(label).ends_with("(xargs -n 100)"), "{}", of(label));
         }
-        let dd = |label| buffering(label, AdviceKind::LargerReads);
+        let dd = |label| buffering(label, "dd", AdviceKind::LargerReads);
         assert!(dd("dd if=f bs=1").ends_with("(bs=64K iflag=fullblock)"));
         for label in ["dd bs=1 skip=10", "dd bs=1 count=9", "dd bs=1 seek=9"] {
             assert!(dd(label).contains("skip_bytes,count_bytes"), "{label}");
@@ -222,9 +240,15 @@ mod tests {
 
     #[test]
     fn hints_name_the_flag_that_was_given() {
-        let hint = |label| buffering(label, AdviceKind::LargerWrites);
+        let hint = |label| buffering(label, "", AdviceKind::LargerWrites);
         assert_eq!(hint("python3 -u gen.py"), "leave out -u");
         assert_eq!(hint("grep --line-buffered x"), "leave out --line-buffered");
-        assert!(hint("mytool").contains("stdbuf"));
+        // Followed, it gained nothing for Go, Java and redis-cli.
+        assert!(!hint("mytool").contains("stdbuf"), "{}", hint("mytool"));
+        // A shell can read no more at once, whatever the text that it has is called.
+        for label in ["bash loop.sh", "loop.sh (the script itself)", "{ read x; cat; }"] {
+            let hint = buffering(label, "bash", AdviceKind::LargerReads);
+            assert!(hint.starts_with("use awk in place of the shell's read"), "{label}: {hint}");
+        }
     }
 }

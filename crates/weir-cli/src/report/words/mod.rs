@@ -9,7 +9,7 @@ mod phases;
 mod tools;
 mod verdict;
 
-pub use advice::{advice, gain};
+pub use advice::{advice, with_gain};
 pub use ending::{Ended, failed_last, failed_others, remark};
 pub use groups::{groups, inside, name, place, unseen};
 pub use phases::{group_phases, phase_names, phases};

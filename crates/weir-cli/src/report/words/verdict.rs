@@ -4,7 +4,7 @@
 use super::{all_cpus, outside, part_word, quota, started};
 use weir_command::units::words::{cpus, factor_about, factor_at_most, of_cpus, percent, stage};
 use weir_command::widths::cut;
-use weir_doctor::around::CpuCause;
+use weir_doctor::around::{CpuCause, queued_ns};
 use weir_doctor::facts::{FileWait, FileWaitKind, LeftOpen, LeftProcess, Run, Stage};
 use weir_doctor::programs::program_name;
 use weir_doctor::verdict::{Bottleneck, Busy, BusyPart, Finding, Verdict};
@@ -21,8 +21,10 @@ pub fn verdict(run: &Run, verdict: &Verdict) -> String {
 /// its stages have no numbers.
 pub(super) fn numbered(run: &Run, verdict: &Verdict, first: Option<usize>) -> String {
     let name = |position: usize| named(run, position, first);
-    let mut around: Vec<String> =
-        verdict.around.iter().map(|found| self::around(run, found)).collect();
+    let is_other = |found: &&CpuCause| matches!(found, CpuCause::Others(_) | CpuCause::Steal(_));
+    let own = verdict.around.iter().filter(|found| !is_other(found));
+    let mut around: Vec<String> = own.map(|found| self::around(run, found)).collect();
+    around.extend(beside_others(run, verdict.around.iter().filter(is_other)));
     let first = match &verdict.finding {
         Finding::NothingRan => String::from("nothing ran"),
         Finding::TooShort if run.stages.is_empty() => {
@@ -129,8 +131,17 @@ pub(super) fn short_stage(run: &Run, position: usize) -> String {
     stage(position, program_name(label).unwrap_or(label))
 }
 
+/// `beside others: other processes used 1.2 of 2 CPUs, and stages waited 3.1 s for a CPU`.
+fn beside_others<'a>(run: &Run, others: impl Iterator<Item = &'a CpuCause>) -> Option<String> {
+    let who: Vec<String> = others.map(|found| around(run, found)).collect();
+    let waited = queued_ns(run) as f64 / 1e9;
+    (!who.is_empty()).then(|| {
+        format!("beside others: {}, and stages waited {waited:.1} s for a CPU", who.join(", "))
+    })
+}
+
 /// Returns what took CPU time from the run, in a clause.
-pub(super) fn around(run: &Run, around: &CpuCause) -> String {
+fn around(run: &Run, around: &CpuCause) -> String {
     match around {
         CpuCause::Throttled { cpus, share } => quota(*cpus, *share),
         CpuCause::Others(used) => {

@@ -32,20 +32,34 @@ fn typed(text: &str) -> Option<String> {
 
 #[test]
 fn records_are_not_packed_for_a_stage_that_unpacks_them() {
-    let found = commands(&pipeline(&["bcftools view -Ob a.bcf", "bcftools stats"], 0));
+    let moves = |labels: &[&str], busy, bytes| {
+        let mut run = pipeline(labels, busy);
+        run.stages.iter_mut().for_each(|stage| stage.pipe_out_bytes = Some(bytes));
+        run
+    };
+    let found = commands(&moves(&["bcftools view -Ob a.bcf", "bcftools stats"], 0, 5 << 20));
     let wanted = typed("bcftools view -Ou a.bcf | bcftools stats");
     assert!(found.contains(&(AdviceKind::UncompressedStream, wanted)), "{found:?}");
     // Each of a chain is changed, in one piece of advice.
     let chain = ["bcftools view a.bcf", "bcftools norm -Oz", "bcftools query -f x"];
-    let found = commands(&pipeline(&chain, 1));
+    let found = commands(&moves(&chain, 1, 20 << 20));
     let wanted = typed("bcftools view -Ou a.bcf | bcftools norm -Ou | bcftools query -f x");
     assert!(found.contains(&(AdviceKind::UncompressedStream, wanted)), "{found:?}");
     // What takes little time is left as it is, and so is what another program reads.
-    let mut idle = pipeline(&["bcftools view -Ob a.bcf", "bcftools stats"], 0);
+    let mut idle = moves(&["bcftools view -Ob a.bcf", "bcftools stats"], 0, 5 << 20);
     idle.stages.iter_mut().for_each(|stage| stage.user_ns = 100 * MS);
     assert!(!kinds(&idle).contains(&AdviceKind::UncompressedStream));
-    let others = pipeline(&["bcftools view -Ob a.bcf", "md5sum"], 0);
+    let others = moves(&["bcftools view -Ob a.bcf", "md5sum"], 0, 5 << 20);
     assert!(!kinds(&others).contains(&AdviceKind::UncompressedStream));
+    // "At most 61x", and 1.1x was gained: the pileup itself stays.
+    let of = |bytes| moves(&["bcftools mpileup -f ref.fa a.bam", "bcftools call -mv"], 0, bytes);
+    let gain = |run: &Run| {
+        let found = advice(run).into_iter().find(|found| found.kind == AdviceKind::UncompressedStream);
+        found.map(|found| found.gain)
+    };
+    assert_eq!(gain(&of(4 << 20)), None, "too little to pack");
+    let some = gain(&of(40 << 20)).expect("advice");
+    assert!(matches!(some, Gain::About(factor) if (1.1..1.6).contains(&factor)), "{some:?}");
 }
 
 #[test]
