@@ -212,10 +212,9 @@ fn a_person_who_waits_sees_the_bottleneck_and_the_time_left() {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("input.dat"), vec![b'x'; 4 << 20]).expect("written");
     // The file takes three seconds. The last stage prints elsewhere, inside the quotes.
-    let slow =
-        "open F,q(input.dat);while(sysread(F,$b,65536)){print $b;select(undef,undef,undef,.05)}";
+    let slow = "open F,shift;while(sysread(F,$b,65536)){print $b;select(undef,undef,undef,.05)}";
     std::fs::write(directory.path().join("slow.pl"), slow).expect("written");
-    let inner = "exec perl slow.pl | exec cat > out";
+    let inner = "exec perl slow.pl input.dat | exec cat > out";
     std::fs::write(directory.path().join("text"), inner).expect("written");
     let shown = on_terminal(100, directory.path(), "WEIR run \"$(cat text)\"");
     let lines: Vec<&str> =
@@ -231,6 +230,35 @@ fn a_person_who_waits_sees_the_bottleneck_and_the_time_left() {
     assert!(shown.contains("\r\u{1b}[Kweir: "), "{shown}");
     let shown = on_terminal(100, directory.path(), "WEIR run 'perl slow.pl | tail -c 1'");
     assert!(!shown.contains("weir 00:"), "{shown}");
+}
+
+/// "70 % of sorthTwsho, 00:00 left" was a run of sort's own, and "96 % of a.gz, 00:00 left" the first of three
+/// files.
+#[test]
+fn the_line_has_the_files_that_were_named_and_all_of_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let lines = "a line of some length that is sorted\n".repeat(60_000);
+    for name in ["a", "b"] {
+        std::fs::write(directory.path().join(name), &lines).expect("written");
+    }
+    // Two seconds and a half.
+    let slow =
+        "for(@ARGV){open F,$_;while(sysread(F,$b,65536)){print $b;select(undef,undef,undef,.035)}}";
+    std::fs::write(directory.path().join("slow.pl"), slow).expect("written");
+    let shown = |text: &str| {
+        let mut command = Command::new(WEIR);
+        command.args(["run", "--quiet", "--live=line", text]).current_dir(directory.path());
+        let output = command.stdin(Stdio::null()).output().expect("weir starts");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = shown("perl slow.pl a b | grep -c line");
+    assert!(said.contains("% of 2 files, 00:0") && said.contains(" left"), "{said:?}");
+    let said = shown("perl slow.pl a b | sort -S 1M -T . | perl slow.pl /dev/stdin > /dev/null");
+    assert!(said.contains("% of 2 files") && !said.contains(" left"), "{said:?}");
+    assert!(!said.contains("% of sort"), "{said:?}");
+    std::fs::write(directory.path().join("both"), lines.repeat(2)).expect("written");
+    let said = shown("perl slow.pl /dev/stdin < both | cat > /dev/null");
+    assert!(said.contains("% of both, 00:0"), "{said:?}");
 }
 
 /// `--live` has a row for each stage, which goes before the report comes, and is nothing in a file.

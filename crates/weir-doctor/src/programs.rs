@@ -130,6 +130,13 @@ pub fn starts_in_a_loop(label: &str) -> bool {
     is_loop(label) || matches!(split(label), Some(("xargs" | "parallel" | "find", _)))
 }
 
+/// Whether a command, of which these are the program and the first argument, begins to write only when it
+/// has read everything, and takes time for that.
+pub fn gathers(program: &str, argument: &str) -> bool {
+    const GATHERERS: [&str; 7] = ["sort", "gsort", "tac", "shuf", "sponge", "tsort", "column"];
+    GATHERERS.contains(&program) || argument == "sort"
+}
+
 /// Whether a program is a shell: a process that runs one was forked by a script and started nothing
 /// else.
 pub fn is_shell(program: &str) -> bool {

@@ -3,22 +3,19 @@
 //! The most important part stands first. Where the line is too narrow, the last parts are left out.
 
 use super::bars::Bars;
+use super::inputs::{Inputs, Reading, something_gathers};
 use super::rates::{Progress, moved_bytes};
 use std::cmp::Reverse;
 use std::path::Path;
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 use weir_command::units;
+use weir_command::units::words::things;
 use weir_command::widths::cut;
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
-use weir_measure::proc::{descriptors, link, position, regular};
-use weir_sys::Pid;
+use weir_measure::proc::link;
 
-/// The smallest file for which a time left is shown.
-const FILE_BYTES: u64 = 1 << 20;
-/// The largest number of open files of a process that weir looks at.
-const FILES: usize = 64;
 /// The widths of the longest and of the shortest name in the line, in columns.
 const NAMES: [usize; 2] = [28, 14];
 
@@ -30,6 +27,7 @@ pub struct Live {
     /// The stages that could not be started, which have no group.
     failed: Vec<usize>,
     moved: Progress,
+    inputs: Inputs,
     read: Progress,
     bars: Bars,
 }
@@ -54,8 +52,7 @@ impl Live {
         else {
             return lay(|_| parts.clone(), columns);
         };
-        let fed = if sampler.pipes.is_empty() { top } else { 0 };
-        let left = self.left(now_ns, &groups[fed]);
+        let left = self.left(now_ns, sampler);
         let rate = self.rate(now_ns, top, group, sampler);
         parts.extend(group.now.and_then(describe).map(|text| Part::new(STATE, text)));
         parts.extend(left.map(|text| Part::new(LEFT, text)));
@@ -96,9 +93,7 @@ impl Live {
         shown.truncate(rows.saturating_sub(2));
         shown.sort();
         let mut head = format!("weir {}", clock(now_ns / 1_000_000_000));
-        // The first that reads a file: the first stage of a pipeline.
-        let left = shown.iter().find_map(|at| self.left(now_ns, &groups[*at]));
-        head.extend(left.map(|text| format!("  {text}")));
+        head.extend(self.left(now_ns, sampler).map(|text| format!("  {text}")));
         let mut bars = std::mem::take(&mut self.bars);
         let mut lines = vec![cut(&head, columns)];
         let name = |at: usize, group: &Group, columns: usize| self.name(at, group, columns);
@@ -126,16 +121,19 @@ impl Live {
         Some(format!("{}/s", units::bytes(per_s)))
     }
 
-    /// Returns how much of the largest file that a process reads it has read, and how long the rest takes.
-    fn left(&mut self, now_ns: u64, group: &Group) -> Option<String> {
-        let file = largest_input(group.root)?;
-        let done = file.position.min(file.bytes);
-        let share = 100 * u128::from(done) / u128::from(file.bytes.max(1));
-        let mut text = format!("{share} % of {}", cut(&file.name, NAMES[1]));
-        let per_s = self.read.per_s(now_ns, file.inode, file.position);
-        if let Some(per_s) = per_s.filter(|per_s| *per_s > 0) {
-            let left = (file.bytes - done) / per_s;
-            text.push_str(&format!(", {} left", clock(left)));
+    /// Returns how much of its files the first stage that has some has read, and how long the rest takes.
+    fn left(&mut self, now_ns: u64, sampler: &Sampler) -> Option<String> {
+        let reading = self.inputs.look(sampler)?;
+        let Reading { bytes, read_bytes, .. } = reading;
+        let share = 100 * u128::from(read_bytes) / u128::from(bytes.max(1));
+        let name = reading.name.as_deref().map(|name| cut(name, NAMES[1]));
+        let name = name.unwrap_or_else(|| things(reading.files as u64, "file"));
+        let mut text = format!("{share} % of {name}");
+        let per_s = self.read.per_s(now_ns, bytes, read_bytes).filter(|per_s| *per_s > 0);
+        // More may follow in a script.
+        let is_end = !reading.may_follow && !self.labels.is_empty() && read_bytes < bytes;
+        if let Some(per_s) = per_s.filter(|_| is_end && !something_gathers(sampler)) {
+            text.push_str(&format!(", {} left", clock((bytes - read_bytes) / per_s)));
         }
         Some(text)
     }
@@ -174,33 +172,6 @@ fn pipe(at: usize, sampler: &Sampler) -> Option<String> {
     };
     let input = of(ends.input).map(|fill| said(fill, "input"));
     input.or_else(|| of(ends.output).map(|fill| said(fill, "output")))
-}
-
-/// A file that is being read.
-struct Input {
-    name: String,
-    inode: u64,
-    bytes: u64,
-    position: u64,
-}
-
-/// Returns the largest regular file that a process has open for reading and has read from.
-fn largest_input(pid: Pid) -> Option<Input> {
-    let all = descriptors(pid)?.take(FILES);
-    all.filter_map(|fd| input(pid, fd)).max_by_key(|input| input.bytes)
-}
-
-/// Returns a large regular file that is open for reading only, if it has been read from.
-fn input(pid: Pid, fd: i32) -> Option<Input> {
-    // The link first: it refuses the processes of another pid namespace.
-    let path = link(pid, fd)?;
-    let (inode, bytes) = regular(pid, fd).filter(|(_, bytes)| *bytes >= FILE_BYTES)?;
-    let (position, only_reads) = position(pid, fd)?;
-    if !only_reads || position == 0 {
-        return None;
-    }
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned())?;
-    Some(Input { name, inode, bytes, position })
 }
 
 /// A part of the line. Parts of low rank get room first.
@@ -272,9 +243,6 @@ pub fn is_terminal(target: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::OpenOptions;
-    use std::io::{Seek, SeekFrom};
-    use std::os::fd::AsRawFd;
 
     #[test]
     fn what_matters_most_stands_longest() {
@@ -298,23 +266,5 @@ mod tests {
             all.push(format!("{columns:>3} {line}"));
         }
         insta::assert_snapshot!(all.join("\n"));
-    }
-
-    #[test]
-    fn only_files_open_for_reading_alone_are_inputs() {
-        let named = tempfile::NamedTempFile::new().expect("a file");
-        named.as_file().set_len(FILE_BYTES).expect("long enough");
-        let position_of = |options: &OpenOptions, at: u64| {
-            let mut file = options.open(named.path()).expect("opened");
-            file.seek(SeekFrom::Start(at)).expect("a position");
-            let found = input(std::process::id() as Pid, file.as_raw_fd());
-            found.map(|found| (found.bytes, found.position))
-        };
-        let options = OpenOptions::new;
-        assert_eq!(position_of(options().read(true), 4096), Some((FILE_BYTES, 4096)));
-        assert_eq!(position_of(options().read(true), 0), None);
-        assert_eq!(position_of(options().write(true), 4096), None);
-        assert_eq!(position_of(options().read(true).write(true), 4096), None);
-        assert!(input(std::process::id() as Pid, 9_999).is_none());
     }
 }

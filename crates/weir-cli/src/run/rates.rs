@@ -1,6 +1,7 @@
 //! How fast counts grow while a run goes on.
 
 use std::collections::VecDeque;
+use weir_doctor::facts::Io;
 use weir_measure::attribution::{Group, Sampler};
 use weir_measure::proc::parse_io;
 use weir_sys::proc::read_small;
@@ -10,15 +11,27 @@ const RATE_NS: u64 = 3_000_000_000;
 
 /// Returns how many bytes have passed through a stage. `None`: it has several processes.
 pub fn moved_bytes(group: &Group, sampler: &Sampler) -> Option<u64> {
-    let mut buffer = [0; 1024];
-    let io = read_small(&format!("/proc/{}/io", group.root), &mut buffer).ok();
-    let io = io.and_then(parse_io).filter(|_| !group.several())?;
+    let io = counted(group)?;
     let is = |end| sampler.pipes.iter().any(|pipe| Some(pipe.identity) == end);
     Some(match (is(group.ends.input), is(group.ends.output)) {
         (true, _) => io.read_bytes,
+        // What it moved by splice, only its reader counts.
+        (false, true) if group.may_splice == Some(true) => {
+            let groups = sampler.population.groups.iter();
+            let mut readers = groups.filter(|other| other.ends.input == group.ends.output);
+            let reader = readers.next().and_then(counted);
+            io.write_bytes.max(reader.map_or(0, |reader| reader.read_bytes))
+        }
         (false, true) => io.write_bytes,
         _ => io.read_bytes.max(io.write_bytes),
     })
+}
+
+/// Returns what the kernel counted for a stage of one process.
+fn counted(group: &Group) -> Option<Io> {
+    let mut buffer = [0; 1024];
+    let io = read_small(&format!("/proc/{}/io", group.root), &mut buffer).ok();
+    io.and_then(parse_io).filter(|_| !group.several())
 }
 
 /// The rate of a count that grows, over the last few seconds.

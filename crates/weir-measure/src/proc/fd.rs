@@ -131,11 +131,11 @@ pub fn descriptor(pid: Pid, fd: i32) -> Option<Descriptor> {
     Some(Descriptor::from_stat(&known_of(pid, fd)?))
 }
 
-/// Returns the inode and the size of the regular file behind descriptor `fd` of process `pid`;
-/// `None` for anything else, and when it is closed or hidden.
-pub fn regular(pid: Pid, fd: i32) -> Option<(u64, u64)> {
+/// Returns the regular file behind descriptor `fd` of process `pid`, and its size; `None` for anything
+/// else, and when it is closed or hidden.
+pub fn regular(pid: Pid, fd: i32) -> Option<(Descriptor, u64)> {
     let stat = known_of(pid, fd).filter(|stat| type_of(stat) == FileType::RegularFile)?;
-    Some((stat.stx_ino, stat.stx_size))
+    Some((Descriptor::from_stat(&stat), stat.stx_size))
 }
 
 /// Returns whether descriptor `fd` of process `pid` can be read, and whether it can be written: the
