@@ -72,6 +72,52 @@ fn a_browser_shows_the_page() {
     assert!(dom.contains("</main>"), "{dom}");
 }
 
+/// The page of a script had a band for each process, in no order, and nothing of lines or of the columns of the
+/// text.
+#[test]
+fn the_page_of_a_script_has_its_lines_the_largest_first() {
+    let place = tempfile::tempdir().expect("a directory");
+    let script = place.path().join("steps.sh");
+    let lines = "for i in 1 2; do sleep 0.1 | cat; done\nsleep 0.6\nsleep 0.05 | cat | cat\n";
+    std::fs::write(&script, lines).expect("written");
+    let file = place.path().join("page.html");
+    let ran =
+        weir_run(&["--html", &file.display().to_string(), "bash", &script.display().to_string()]);
+    assert_eq!(ran.code(), 0, "{}", ran.stderr());
+    let page = std::fs::read_to_string(file).expect("a page");
+    let rows: Vec<&str> = page.split("<details class=\"group\"").skip(1).collect();
+    let is_at = |line: u32| {
+        let at = |row: &&str| row.contains(&format!("line {line} of steps.sh"));
+        rows.iter().position(at).unwrap_or_else(|| panic!("line {line}: {page}"))
+    };
+    assert!(is_at(2) < is_at(1) && is_at(1) < is_at(3), "{page}");
+    for line in [1, 2, 3] {
+        let row = rows[is_at(line)];
+        let summary = row.split("</summary>").next().expect("a summary");
+        assert!(summary.contains("<svg class=\"band\"") && summary.contains("<path"), "{summary}");
+        // Below it are the columns of the text, and what its processes did.
+        for part in ["MB/s", "user", "memory"] {
+            assert!(row.contains(part), "{part}: {row}");
+        }
+        assert_eq!(row.contains("class=\"lane\""), line != 2, "one process is the row: {row}");
+    }
+    let first = rows[is_at(1)];
+    assert!(first.contains("2 times") && first.contains("<th>pipe</th>"), "{first}");
+    assert!(!page.contains("What each stage did over time") && !page.contains(">exit<"), "{page}");
+}
+
+#[test]
+fn the_page_says_when_and_where_the_run_was() {
+    let place = tempfile::tempdir().expect("a directory");
+    let page = page(place.path(), "true | true");
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let version = env!("CARGO_PKG_VERSION");
+    for (what, value) in [("host", name.as_str()), ("kernel", "Linux "), ("weir", version)] {
+        assert!(page.contains(&format!("<dt>{what}</dt><dd>{value}")), "{what}: {page}");
+    }
+    assert!(page.contains(" UTC</dd>") && page.contains("<dt>CPU</dt><dd>"), "{page}");
+}
+
 /// The slices of each track, in order.
 fn slices(trace: &Value) -> BTreeMap<u64, Vec<(f64, f64, String)>> {
     let mut slices: BTreeMap<u64, Vec<(f64, f64, String)>> = BTreeMap::new();
@@ -149,7 +195,10 @@ fn a_track_of_a_script_has_the_name_of_its_own_process() {
     let trace: Value =
         serde_json::from_slice(&std::fs::read(file).expect("a trace")).expect("JSON");
     let events = trace["traceEvents"].as_array().expect("events");
-    let is_it = |event: &&Value| event["args"]["name"] == "sleep 0.6";
+    // The number is that of its row in the report.
+    let is_it = |event: &&Value| {
+        event["args"]["name"].as_str().is_some_and(|name| name.ends_with(" sleep 0.6"))
+    };
     let tracks: Vec<u64> =
         events.iter().filter(is_it).filter_map(|event| event["tid"].as_u64()).collect();
     let slices = slices(&trace);
@@ -164,9 +213,10 @@ fn what_cannot_be_written_is_said_and_leaves_the_status() {
         let said = ran.stderr();
         assert_eq!(ran.code(), 3, "{said}");
         assert!(said.contains("to '/dev/full': No space left on device"), "{said}");
+        // What can be known before is said before anything runs.
         let ran = weir_run(&[option, "/nosuch/place/file", "echo it runs; exit 4"]);
         let said = ran.stderr();
-        assert_eq!((ran.code(), ran.stdout().as_str()), (4, "it runs\n"), "{said}");
+        assert_eq!((ran.code(), ran.stdout().as_str()), (2, ""), "{said}");
         assert!(said.contains("to '/nosuch/place/file': No such file or directory"), "{said}");
     }
 }

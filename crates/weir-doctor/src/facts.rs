@@ -164,6 +164,8 @@ pub struct Stage {
     /// Processes it represents: more than one where a script started the same command several
     /// times.
     pub processes: u64,
+    /// For rows of a script: its lanes in the history of the run, as they were before they were named.
+    pub lanes: Vec<usize>,
     /// From its start to its end.
     pub wall_ns: u64,
     /// Its wall time by state.
@@ -354,6 +356,11 @@ const LOADING_BYTES: u64 = 1 << 20;
 const EACH_BYTES: u64 = 1 << 15;
 
 impl Run {
+    /// Returns the row of a script to which a lane of the history belongs, before the lanes are named.
+    pub fn row_of_lane(&self, lane: usize) -> Option<usize> {
+        self.stages.iter().position(|row| row.lanes.contains(&lane))
+    }
+
     /// Returns the CPUs it could use, by affinity and by quota.
     pub fn usable_cpus(&self) -> f64 {
         let quota = self.quota.map_or(f64::INFINITY, |quota| quota.cpus);

@@ -1,8 +1,24 @@
-//! Limits of the machine: the CPUs, and the size of a pipe.
+//! The machine: its CPUs, and the size of a pipe.
 
+use crate::proc::field;
 use crate::quota;
 use std::collections::BTreeSet;
 use weir_sys::proc::read_small;
+
+/// Returns the name and the numbers of the CPUs' model.
+pub fn cpu_model() -> String {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "CPU implementer"));
+    let family = field(&cpuinfo, "cpu family");
+    let number = field(&cpuinfo, "model");
+    match (model, family, number) {
+        (Some(name), Some(family), Some(number)) => {
+            format!("{name} (family {family}, model {number})")
+        }
+        (Some(name), _, _) => name.to_owned(),
+        _ => String::from("unknown"),
+    }
+}
 
 /// Returns the CPUs this process may use: those of its affinity mask, less what a quota withholds.
 pub fn usable_cpus() -> f64 {

@@ -5,6 +5,7 @@ use super::record::{Host, HostState, Rates};
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
+use weir_measure::machine::cpu_model;
 use weir_measure::proc::{field, number, parse_io};
 
 /// Returns the host's fingerprint, as far as it can be read without privilege; other fields are
@@ -22,7 +23,7 @@ pub fn fingerprint(topology: &Topology) -> Host {
             word(uname.version()),
             word(uname.machine())
         ),
-        cpu: cpu(&cpuinfo),
+        cpu: cpu_model(),
         cpus_online: cpuinfo.lines().filter(|line| line.starts_with("processor")).count() as u64,
         cpus_allowed: topology.allowed().iter().map(|cpu| *cpu as u64).collect(),
         memory_bytes: memory_bytes(),
@@ -40,19 +41,6 @@ pub fn fingerprint(topology: &Topology) -> Host {
 
 fn line(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
-}
-
-fn cpu(cpuinfo: &str) -> String {
-    let model = field(cpuinfo, "model name").or_else(|| field(cpuinfo, "CPU implementer"));
-    let family = field(cpuinfo, "cpu family");
-    let number = field(cpuinfo, "model");
-    match (model, family, number) {
-        (Some(name), Some(family), Some(number)) => {
-            format!("{name} (family {family}, model {number})")
-        }
-        (Some(name), _, _) => name.to_owned(),
-        _ => String::from("unknown"),
-    }
 }
 
 fn memory_bytes() -> u64 {

@@ -12,10 +12,16 @@ const PIPE_DROPS: [&str; 5] = ["most", "passed", "size", "fill", "empty"];
 /// The head of the statuses.
 const ENDS: &str = "exit";
 
+/// Returns the three tables, before they are fitted to a width.
+pub fn grids(run: &Run, shown: &[usize]) -> [Grid; 3] {
+    let shown_pipe = |pipe: &&Pipe| shown.contains(&pipe.from) && shown.contains(&pipe.to);
+    let between: Vec<&Pipe> = run.pipes.iter().filter(shown_pipe).collect();
+    [times(run, shown), data(run, shown), pipes(run, &between)]
+}
+
 /// Returns the tables as lines, in order. The first line of each is its head.
 pub fn tables(run: &Run, shown: &[usize], width: usize) -> Vec<Vec<String>> {
-    let mut times = times(run, shown);
-    let mut data = data(run, shown);
+    let [mut times, mut data, mut pipes] = grids(run, shown);
     let trouble = shown.iter().any(|position| !ended_well(&run.stages[*position]));
     let drops = if trouble { &TIME_DROPS[1..] } else { &TIME_DROPS[..] };
     times.fit(width, drops);
@@ -23,12 +29,9 @@ pub fn tables(run: &Run, shown: &[usize], width: usize) -> Vec<Vec<String>> {
     // A stage has the same name in both tables, cut at the same place.
     let names = times.name_columns(width).min(data.name_columns(width));
     let mut tables = vec![times.lines(names, width), data.lines(names, width)];
-    let shown_pipe = |pipe: &&Pipe| shown.contains(&pipe.from) && shown.contains(&pipe.to);
-    let pipes: Vec<&Pipe> = run.pipes.iter().filter(shown_pipe).collect();
-    if !pipes.is_empty() {
-        let mut grid = self::pipes(run, &pipes);
-        grid.fit(width, &PIPE_DROPS);
-        tables.push(grid.lines(grid.name_columns(width), width));
+    if !pipes.names.is_empty() {
+        pipes.fit(width, &PIPE_DROPS);
+        tables.push(pipes.lines(pipes.name_columns(width), width));
     }
     tables
 }

@@ -1,18 +1,21 @@
 //! The files that show the course of a run: the page and the trace.
 //!
-//! A file is replaced at once, when it is complete. What cannot be written is said, and changes
+//! A file is replaced at once, when it is complete. What cannot be written then is said, and changes
 //! nothing about the run or its status.
 
 use crate::args::LookInside;
-use crate::report::{Report, chrome_trace, html};
+use crate::report::{Place, Report, chrome_trace, html};
 use rustix::fs::{Access, access};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use weir_command::fault::tell;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weir_command::fault::{Fault, tell};
 use weir_command::output::own_descriptor;
 use weir_command::places::{directory_of, replace};
 use weir_command::signals::survive_size_limit;
+use weir_doctor::facts::Run;
+use weir_measure::machine::cpu_model;
 
 /// The files that were asked for and can be written.
 #[derive(Debug, Default)]
@@ -22,32 +25,50 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Checks before the run that the files can be written. The run takes place anyway.
-    pub fn check(options: &LookInside) -> Pages {
-        let usable = |path: &Option<PathBuf>, what| {
-            let path = path.clone()?;
-            match writable(&path) {
-                Ok(()) => Some(path),
-                Err(error) => {
-                    let path = path.display();
-                    tell(&format!("cannot write the {what} to '{path}': {error}"));
-                    None
-                }
-            }
+    /// Checks before the run that the files can be written: what was asked for a page would go on without one.
+    pub fn check(options: &LookInside) -> Result<Pages, Fault> {
+        let usable = |path: &Option<PathBuf>, what| match path.as_deref().map(writable) {
+            None | Some(Ok(())) => Ok(path.clone()),
+            Some(Err(error)) => Err(cannot_write(what, path.as_deref(), &error)),
         };
-        Pages { html: usable(&options.html, "page"), trace: usable(&options.chrome_trace, "trace") }
+        let (html, trace) = (usable(&options.html, PAGE)?, usable(&options.chrome_trace, TRACE)?);
+        Ok(Pages { html, trace })
     }
 
     /// Writes the files.
     pub fn write(&self, report: &Report) {
-        let give = |path: &Option<PathBuf>, what, text: fn(&Report) -> String| {
+        let give = |path: &Option<PathBuf>, what, text: &dyn Fn() -> String| {
             let Some(path) = path else { return };
-            if let Err(error) = write(path, text(report).as_bytes()) {
-                tell(&format!("cannot write the {what} to '{}': {error}", path.display()));
+            if let Err(error) = write(path, text().as_bytes()) {
+                cannot_write(what, Some(path), &error).tell();
             }
         };
-        give(&self.html, "page", html);
-        give(&self.trace, "trace", chrome_trace);
+        give(&self.html, PAGE, &|| html(report, &place_of(&report.run)));
+        give(&self.trace, TRACE, &|| chrome_trace(report));
+    }
+}
+
+/// The names of the files in messages.
+const PAGE: &str = "page";
+const TRACE: &str = "trace";
+
+/// A report cannot be written: wrong usage, if that is known before anything runs.
+pub fn cannot_write(what: &str, path: Option<&Path>, error: &io::Error) -> Fault {
+    let path = path.unwrap_or(Path::new("")).display();
+    Fault::usage(format!("cannot write the {what} to '{path}': {error}"))
+}
+
+/// Returns where a run that has just ended took place, and when it began.
+fn place_of(run: &Run) -> Place {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let wall = Duration::from_nanos(run.wall_ns + run.stopped_ns);
+    let uname = rustix::system::uname();
+    let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    Place {
+        begun_unix_s: now.saturating_sub(wall).as_secs(),
+        host: word(uname.nodename()),
+        cpu: cpu_model(),
+        kernel: format!("{} {}", word(uname.sysname()), word(uname.release())),
     }
 }
 

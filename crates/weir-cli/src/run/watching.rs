@@ -35,7 +35,7 @@ pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
     // Relaxed: no other memory depends on it.
     let is_over = || over.load(Ordering::Relaxed);
     let grow_bytes = options.grow.unwrap_or(0);
-    let pages = Pages::check(&options.inside);
+    let pages = Pages::check(&options.inside)?;
     let mut aim = Aim {
         pids,
         time: None,

@@ -29,7 +29,7 @@ pub struct Cell {
 pub struct Lane {
     /// The command of the stage or the process.
     pub label: String,
-    /// Position of the stage, `None` for a process of a script.
+    /// Position of the stage, or of the row of a script; `None` for a process without a row.
     pub stage: Option<usize>,
     /// Position of its first column.
     pub first: u64,

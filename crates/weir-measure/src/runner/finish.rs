@@ -237,7 +237,7 @@ impl RunningJob {
         run.unseen = if job.script { self.unseen(&run) } else { None };
         run.traced = self.sampler.tracer.traced();
         run.hot = self.profiler.take().map(Profiler::finish);
-        run.history = self.history(job);
+        run.history = self.history(job, &run);
         run
     }
 
@@ -254,7 +254,7 @@ impl RunningJob {
     }
 
     /// Returns what the stages, or the processes of a script, did over time, if that was kept.
-    fn history(&mut self, job: &Job) -> Option<History> {
+    fn history(&mut self, job: &Job, run: &Run) -> Option<History> {
         let history = self.sampler.history.take()?;
         let stage = |group| self.live.iter().position(|one| one.started_group() == Some(group));
         let groups = self.sampler.population.groups.iter();
@@ -262,7 +262,10 @@ impl RunningJob {
             groups.filter_map(|group| Some((group.lane?, group))).collect();
         let name = |lane: usize| match stage(lane).filter(|_| !job.script) {
             Some(stage) => (Some(stage), job.stages[stage].label.clone()),
-            None => (None, lanes.get(&lane).map_or_else(String::new, |one| one.command.clone())),
+            None => {
+                let label = lanes.get(&lane).map_or_else(String::new, |one| one.command.clone());
+                (run.row_of_lane(lane), label)
+            }
         };
         Some(history.named(&name, job.script))
     }

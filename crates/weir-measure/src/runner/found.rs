@@ -343,6 +343,7 @@ impl<'a> Processes<'a> {
             let mut stage: Stage = super::row::stage(&label(names), &groups, tick_ns);
             let mut births = Births::default();
             groups.iter().for_each(|group| births.merge(&group.births));
+            stage.lanes = groups.iter().filter_map(|group| group.lane).collect();
             stage.started = births.started(&stage.program, stage.wall_ns, &census, once);
             stages.push(stage);
         }

@@ -107,7 +107,8 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     let groups = &sampler.population.groups;
     let command = |at: usize| groups.get(at).map(|group: &Group| group.command.clone());
     let history = sampler.history.take();
-    run.history = history.map(|it| it.named(&|at| (None, command(at).unwrap_or_default()), true));
+    let name = |at: usize| (run.row_of_lane(at), command(at).unwrap_or_default());
+    run.history = history.map(|history| history.named(&name, true));
     Watched::Seen { run: Box::new(run), alive }
 }
 

@@ -1,22 +1,17 @@
-//! Bands over time: the states of the stages, and the fills of the pipes.
+//! Bands over time: the states of the stages, and the fills of the pipes. They are as wide as there is room.
 
 use std::fmt::Write as _;
-use weir_command::html::{FULL, escape, key, scrolled, trim};
+use weir_command::html::{key, shown, trim};
 use weir_command::units::{bytes, capacity, percent, seconds};
-use weir_command::widths::cut;
 use weir_doctor::facts::{Fills, History, Lane, Pipe};
+use weir_doctor::graph::WallSpan;
 use weir_doctor::state::TaskState;
-use weir_policy::text::printable;
 
-/// Heights of a band, of the text above it, of the axis, and of the band of phases.
-const BAND: u32 = 34;
-const TITLE: u32 = 20;
-const AXIS: u32 = 22;
-const PHASE: u32 = 20;
-/// Columns that are drawn; each is two pixels wide.
-const COLUMNS: u64 = (FULL / 2) as u64;
-/// Widths of the characters of a title, in pixels, about.
-const CHARACTER: u32 = 7;
+/// Width and height of a band in units of its drawing, which is stretched to the width of the page.
+const WIDE: u64 = 1072;
+const HIGH: u64 = 34;
+/// Columns that are drawn; each is two units wide.
+const COLUMNS: u64 = WIDE / 2;
 
 /// States that have a colour together: from the bottom of a band to its top. The colours differ in
 /// lightness too, and are distinct for people who confuse red and green (Okabe and Ito).
@@ -37,19 +32,49 @@ const KINDS: [(&str, [u8; 3], &[TaskState]); 6] = [
     ("stopped, or not known", [0x9a, 0xa1, 0xab], &[TaskState::Stopped, TaskState::Unknown]),
 ];
 
-/// The bands of the stages, below the phases.
-pub fn stages(history: &History, phases: &[(u64, u64, String)], wall_ns: u64) -> String {
-    let lanes: Vec<&Lane> = history.lanes.iter().filter(|lane| !lane.cells.is_empty()).collect();
-    if lanes.is_empty() {
-        return String::new();
+/// The times by kind of state in one drawn column.
+type Column = [u64; KINDS.len()];
+
+/// The course of a run, over the time that it took.
+pub struct Course<'a> {
+    history: &'a History,
+    span_ns: u64,
+}
+
+impl<'a> Course<'a> {
+    /// The course of a run of this length.
+    pub fn new(history: &'a History, wall_ns: u64) -> Course<'a> {
+        let seen_ns = history.columns() * history.column_ns();
+        Course { history, span_ns: wall_ns.max(seen_ns).max(1) }
     }
-    let span_ns = span_ns(history, wall_ns);
-    let mut svg = String::new();
-    let mut top = 0;
-    if phases.len() > 1 {
-        top += self::phases(&mut svg, phases, span_ns);
+
+    /// The lanes that have something to show.
+    pub fn lanes(&self) -> impl Iterator<Item = &'a Lane> {
+        self.history.lanes.iter().filter(|lane| !lane.cells.is_empty())
     }
-    for lane in &lanes {
+
+    /// Who held the run up when, a band for each lane, and the times below them.
+    pub fn stages(&self, phases: &[(u64, u64, String)]) -> String {
+        let bands: String = self.lanes().map(|lane| self.lane(lane)).collect();
+        if bands.is_empty() {
+            return bands;
+        }
+        let phases = if phases.len() > 1 { self.phases(phases) } else { String::new() };
+        self.key() + &phases + &bands + &self.axis()
+    }
+
+    /// The key to the colours of all lanes.
+    pub fn key(&self) -> String {
+        let used = |states: &[TaskState]| self.lanes().any(|lane| time_ns(lane, states) > 0);
+        let entries = KINDS
+            .iter()
+            .filter(|(_, _, states)| used(states))
+            .map(|(name, colour, _)| (*colour, *name));
+        key(entries)
+    }
+
+    /// A lane with its name.
+    pub fn lane(&self, lane: &Lane) -> String {
         let seen_ns = lane.seen_ns().max(1);
         let shares = KINDS.iter().map(|(name, _, states)| (*name, time_ns(lane, states)));
         let said = shares.filter(|(_, ns)| *ns * 100 >= seen_ns);
@@ -57,53 +82,146 @@ pub fn stages(history: &History, phases: &[(u64, u64, String)], wall_ns: u64) ->
             said.map(|(name, ns)| format!("{} {name}", percent(Some(ns as f64 / seen_ns as f64))));
         let number = lane.stage.map_or_else(String::new, |stage| format!("{} ", stage + 1));
         let name = format!("{number}{}", lane.label);
-        title(&mut svg, top, &name);
         let said = format!("{name}: {}", said.collect::<Vec<_>>().join(", "));
-        let _ = writeln!(svg, "<g><title>{}</title>", escape(&printable(&said)));
-        ground(&mut svg, top + TITLE);
-        band(&mut svg, history, lane, top + TITLE, span_ns);
-        svg += "</g>\n";
-        top += TITLE + BAND;
+        titled(&name, &band(&said, &states(&self.columns(lane))))
     }
-    top = axis(&mut svg, top, span_ns);
-    let used = |states: &[TaskState]| lanes.iter().any(|lane| time_ns(lane, states) > 0);
-    let entries = KINDS
-        .iter()
-        .filter(|(_, _, states)| used(states))
-        .map(|(name, colour, _)| (*colour, *name));
-    key(entries) + &drawing(top, "What each stage did over time", &svg)
-}
 
-/// The bands of the pipes.
-pub fn fills(history: &History, pipes: &[Pipe], wall_ns: u64) -> String {
-    let span_ns = span_ns(history, wall_ns);
-    let (mut svg, mut top) = (String::new(), 0);
-    for (fills, pipe) in history.fills.iter().zip(pipes) {
-        let largest = fills.columns().flatten().map(|(_, most)| most).max();
-        let Some(largest) = largest else { continue };
-        let full = pipe.capacity_bytes.max(largest).max(1);
-        let name = format!(
-            "pipe {} to {}: {} is full; largest fill {}",
-            pipe.from + 1,
-            pipe.to + 1,
-            capacity(full),
-            bytes(largest)
-        );
-        title(&mut svg, top, &name);
-        ground(&mut svg, top + TITLE);
-        fill(&mut svg, history, fills, full, top + TITLE, span_ns);
-        top += TITLE + BAND;
+    /// When a group ran, and at each moment what the busiest of its processes did.
+    pub fn group(&self, title: &str, spans: &[WallSpan], lanes: &[&Lane]) -> String {
+        let mut most: Vec<Column> = vec![Column::default(); COLUMNS as usize];
+        for lane in lanes {
+            for (most, column) in most.iter_mut().zip(self.columns(lane)) {
+                *most = (*most).max(column);
+            }
+        }
+        let mut ran = String::new();
+        for span in spans {
+            let (from, to) = (self.place(span.start_ns), self.place(span.end_ns));
+            let _ = write!(ran, "M{} 0h{}v{HIGH}H{}z", from * 2, (to - from).max(1) * 2, from * 2);
+        }
+        let ran = format!("<path class=\"ran\" d=\"{ran}\"/>\n");
+        band(title, &(ran + &states(&most)))
     }
-    if top == 0 {
-        return String::new();
-    }
-    top = axis(&mut svg, top, span_ns);
-    drawing(top, "How full the pipes were over time", &svg)
-}
 
-/// The time that a band is wide.
-fn span_ns(history: &History, wall_ns: u64) -> u64 {
-    wall_ns.max(history.columns() * history.column_ns()).max(1)
+    /// The fills of the pipes.
+    pub fn fills(&self, pipes: &[Pipe]) -> String {
+        let mut html = String::new();
+        for (fills, pipe) in self.history.fills.iter().zip(pipes) {
+            let largest = fills.columns().flatten().map(|(_, most)| most).max();
+            let Some(largest) = largest else { continue };
+            let full = pipe.capacity_bytes.max(largest).max(1);
+            let name = format!(
+                "pipe {} to {}: {} is full; largest fill {}",
+                pipe.from + 1,
+                pipe.to + 1,
+                capacity(full),
+                bytes(largest)
+            );
+            html += &titled(&name, &band(&name, &self.fill(fills, full)));
+        }
+        if html.is_empty() { html } else { html + &self.axis() }
+    }
+
+    /// The drawn column in which a time lies.
+    fn place(&self, ns: u64) -> u64 {
+        (u128::from(ns.min(self.span_ns)) * u128::from(COLUMNS) / u128::from(self.span_ns)) as u64
+    }
+
+    /// The drawn columns in which a column of the history lies.
+    fn drawn(&self, column: u64) -> std::ops::Range<u64> {
+        let from = self.place(column * self.history.column_ns());
+        let to = self.place((column + 1) * self.history.column_ns()).max(from + 1);
+        from.min(COLUMNS - 1)..to.min(COLUMNS)
+    }
+
+    fn columns(&self, lane: &Lane) -> Vec<Column> {
+        let mut columns = vec![Column::default(); COLUMNS as usize];
+        for (column, cell) in (lane.first..).zip(&lane.cells) {
+            for (state, ns) in cell.times_ns().filter(|(_, ns)| *ns > 0) {
+                let kind = KINDS.iter().position(|(_, _, states)| states.contains(&state));
+                for at in self.drawn(column) {
+                    columns[at as usize][kind.unwrap_or(KINDS.len() - 1)] += ns;
+                }
+            }
+        }
+        columns
+    }
+
+    /// The fill of a pipe: an area for the mean, and a line for the largest.
+    fn fill(&self, fills: &Fills, full: u64) -> String {
+        let mut columns: Vec<Option<(f64, u32, u64)>> = vec![None; COLUMNS as usize];
+        for (column, found) in (0..).zip(fills.columns()) {
+            let Some((mean, most)) = found else { continue };
+            for at in self.drawn(column) {
+                let (sum, number, largest) = columns[at as usize].unwrap_or_default();
+                columns[at as usize] = Some((sum + mean, number + 1, largest.max(most)));
+            }
+        }
+        let y = |bytes: f64| HIGH as f64 * (1.0 - bytes / full as f64);
+        let (mut area, mut line, mut is_open) = (String::new(), String::new(), false);
+        for (at, found) in columns.iter().enumerate() {
+            let (x, next) = (at * 2, at * 2 + 2);
+            let Some((sum, number, most)) = found else {
+                is_open = false;
+                continue;
+            };
+            let (mean, most) = (y(sum / f64::from(*number)), y(*most as f64));
+            let _ = write!(area, "M{x} {HIGH}V{mean:.1}H{next}V{HIGH}z");
+            let start = if is_open { format!("V{most:.1}") } else { format!("M{x} {most:.1}") };
+            let _ = write!(line, "{start}H{next}");
+            is_open = true;
+        }
+        format!(
+            "<path fill=\"#0072b2\" d=\"{area}\"/>\n<path fill=\"none\" stroke=\"#d55e00\" \
+             vector-effect=\"non-scaling-stroke\" d=\"{line}\"/>\n"
+        )
+    }
+
+    /// Who held the run up when.
+    fn phases(&self, phases: &[(u64, u64, String)]) -> String {
+        let share = |ns: u64| 100.0 * ns.min(self.span_ns) as f64 / self.span_ns as f64;
+        let mut html =
+            String::from("<div class=\"lane\"><p>held up by</p>\n<div class=\"phases\">");
+        for (start_ns, end_ns, who) in phases {
+            let (from, to) = (share(*start_ns), share(*end_ns));
+            let said = format!("{who}, {} to {}", seconds(*start_ns), seconds(*end_ns));
+            let _ = write!(
+                html,
+                "<span style=\"left:{from:.2}%;width:{:.2}%\" title=\"{}\">{}</span>",
+                (to - from).max(0.1),
+                shown(&said),
+                shown(who)
+            );
+        }
+        html + "</div></div>\n"
+    }
+
+    /// Times below the bands.
+    pub fn axis(&self) -> String {
+        let span_s = self.span_ns as f64 / 1e9;
+        let step_s = step(span_s / 6.0);
+        let mut html = String::from("<div class=\"axis\">");
+        let mut mark = 0;
+        while f64::from(mark) * step_s <= span_s {
+            let at_s = f64::from(mark) * step_s;
+            let time = match step_s < 0.01 {
+                true => format!("{} ms", trim(at_s * 1e3)),
+                false => format!("{} s", trim(at_s)),
+            };
+            let share = at_s / span_s * 100.0;
+            // The last stands to the left of its mark.
+            let _ = match share > 90.0 {
+                true => write!(
+                    html,
+                    "<span class=\"end\" style=\"right:{:.2}%\">{time}</span>",
+                    100.0 - share
+                ),
+                false => write!(html, "<span style=\"left:{share:.2}%\">{time}</span>"),
+            };
+            mark += 1;
+        }
+        html + "</div>\n"
+    }
 }
 
 fn time_ns(lane: &Lane, states: &[TaskState]) -> u64 {
@@ -111,65 +229,41 @@ fn time_ns(lane: &Lane, states: &[TaskState]) -> u64 {
     times.filter(|(state, _)| states.contains(state)).map(|(_, ns)| ns).sum()
 }
 
-fn drawing(height: u32, title: &str, inside: &str) -> String {
-    scrolled(&format!(
-        "<svg width=\"{FULL}\" height=\"{height}\" viewBox=\"0 0 {FULL} {height}\" role=\"img\" \
-         xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\" font-size=\"13\">\n\
-         <title>{}</title>\n{inside}</svg>",
-        escape(title)
-    ))
+/// A band below its name.
+fn titled(name: &str, band: &str) -> String {
+    format!("<div class=\"lane\"><p>{}</p>\n{band}</div>\n", shown(name))
 }
 
-fn title(svg: &mut String, top: u32, text: &str) {
-    let text = cut(&printable(text), (FULL / CHARACTER) as usize);
-    let _ = writeln!(svg, "<text x=\"0\" y=\"{}\">{}</text>", top + TITLE - 6, escape(&text));
+/// A drawing as wide as the page, with words for its colours at the pointer.
+fn band(said: &str, inside: &str) -> String {
+    format!(
+        "<svg class=\"band\" viewBox=\"0 0 {WIDE} {HIGH}\" preserveAspectRatio=\"none\" role=\"img\" \
+         xmlns=\"http://www.w3.org/2000/svg\">\n<title>{}</title>\n{inside}</svg>\n",
+        shown(said)
+    )
 }
 
-fn ground(svg: &mut String, top: u32) {
-    let _ = writeln!(
-        svg,
-        "<rect class=\"ground\" x=\"0\" y=\"{top}\" width=\"{FULL}\" height=\"{BAND}\"/>"
-    );
-}
-
-/// The drawn columns in which a column of the history lies.
-fn drawn(history: &History, column: u64, span_ns: u64) -> std::ops::Range<u64> {
-    let place = |ns: u64| (u128::from(ns) * u128::from(COLUMNS) / u128::from(span_ns)) as u64;
-    let from = place(column * history.column_ns());
-    let to = place((column + 1) * history.column_ns()).max(from + 1);
-    from.min(COLUMNS - 1)..to.min(COLUMNS)
-}
-
-/// The states of a lane. Neighbours that are alike are one rectangle.
-fn band(svg: &mut String, history: &History, lane: &Lane, top: u32, span_ns: u64) {
-    let mut heights = vec![[0_u64; KINDS.len()]; COLUMNS as usize];
-    for (column, cell) in (lane.first..).zip(&lane.cells) {
-        for (state, ns) in cell.times_ns().filter(|(_, ns)| *ns > 0) {
-            let kind = KINDS.iter().position(|(_, _, states)| states.contains(&state));
-            for at in drawn(history, column, span_ns) {
-                heights[at as usize][kind.unwrap_or(KINDS.len() - 1)] += ns;
-            }
-        }
-    }
+/// The states in each column. Neighbours that are alike are one rectangle.
+fn states(columns: &[Column]) -> String {
+    let mut svg = String::new();
     for (kind, (_, [r, g, b], _)) in KINDS.iter().enumerate() {
-        let edges = |times: &[u64; KINDS.len()]| {
+        let edges = |times: &Column| {
             let sum: u64 = times.iter().sum();
             let below: u64 = times[..kind].iter().sum();
-            let edge = |ns: u64| (ns * u64::from(BAND)).checked_div(sum).unwrap_or(0);
+            let edge = |ns: u64| (ns * HIGH).checked_div(sum).unwrap_or(0);
             (edge(below), edge(below + times[kind]))
         };
         let mut path = String::new();
         let mut at = 0;
-        while at < heights.len() {
-            let (low, high) = edges(&heights[at]);
+        while at < columns.len() {
+            let (low, high) = edges(&columns[at]);
             let mut end = at + 1;
-            while end < heights.len() && edges(&heights[end]) == (low, high) {
+            while end < columns.len() && edges(&columns[end]) == (low, high) {
                 end += 1;
             }
             if high > low {
-                let (x, y) = (at * 2, u64::from(top + BAND) - high);
                 let (width, height) = ((end - at) * 2, high - low);
-                let _ = write!(path, "M{x} {y}h{width}v{height}h-{width}z");
+                let _ = write!(path, "M{} {}h{width}v{height}h-{width}z", at * 2, HIGH - high);
             }
             at = end;
         }
@@ -177,86 +271,7 @@ fn band(svg: &mut String, history: &History, lane: &Lane, top: u32, span_ns: u64
             let _ = writeln!(svg, "<path fill=\"#{r:02x}{g:02x}{b:02x}\" d=\"{path}\"/>");
         }
     }
-}
-
-/// The fill of a pipe: an area for the mean, and a line for the largest.
-fn fill(svg: &mut String, history: &History, fills: &Fills, full: u64, top: u32, span_ns: u64) {
-    let bottom = f64::from(top + BAND);
-    let mut columns: Vec<Option<(f64, u32, u64)>> = vec![None; COLUMNS as usize];
-    for (column, found) in (0..).zip(fills.columns()) {
-        let Some((mean, most)) = found else { continue };
-        for at in drawn(history, column, span_ns) {
-            let (sum, number, largest) = columns[at as usize].unwrap_or_default();
-            columns[at as usize] = Some((sum + mean, number + 1, largest.max(most)));
-        }
-    }
-    let y = |bytes: f64| bottom - bytes / full as f64 * f64::from(BAND);
-    let (mut area, mut line, mut is_open) = (String::new(), String::new(), false);
-    for (at, found) in columns.iter().enumerate() {
-        let (x, next) = (at * 2, at * 2 + 2);
-        let Some((sum, number, most)) = found else {
-            is_open = false;
-            continue;
-        };
-        let (mean, most) = (y(sum / f64::from(*number)), y(*most as f64));
-        let _ = write!(area, "M{x} {bottom:.0}V{mean:.1}H{next}V{bottom:.0}z");
-        let start = if is_open { format!("V{most:.1}") } else { format!("M{x} {most:.1}") };
-        let _ = write!(line, "{start}H{next}");
-        is_open = true;
-    }
-    let _ = writeln!(
-        svg,
-        "<path fill=\"#0072b2\" d=\"{area}\"/>\n<path fill=\"none\" stroke=\"#d55e00\" \
-         d=\"{line}\"/>"
-    );
-}
-
-/// Who held the run up when. Returns the height.
-fn phases(svg: &mut String, phases: &[(u64, u64, String)], span_ns: u64) -> u32 {
-    let x = |ns: u64| (ns.min(span_ns) as f64 / span_ns as f64) * f64::from(FULL);
-    let _ = writeln!(svg, "<text class=\"soft\" x=\"0\" y=\"14\">held up by</text>");
-    for (start_ns, end_ns, who) in phases {
-        let (from, to) = (x(*start_ns), x(*end_ns));
-        let room = ((to - from) / f64::from(CHARACTER)) as usize;
-        let said = format!("{who}, {} to {}", seconds(*start_ns), seconds(*end_ns));
-        let _ = writeln!(
-            svg,
-            "<g><title>{}</title>\n<rect class=\"edge\" x=\"{:.1}\" y=\"{TITLE}\" width=\"{:.1}\" \
-             height=\"{PHASE}\"/>\n<text x=\"{:.1}\" y=\"{}\">{}</text></g>",
-            escape(&printable(&said)),
-            from + 0.5,
-            (to - from - 1.0).max(0.5),
-            from + 6.0,
-            TITLE + PHASE - 5,
-            if room < 4 { String::new() } else { escape(&cut(&printable(who), room - 1)) }
-        );
-    }
-    TITLE + PHASE
-}
-
-/// Times below the bands. Returns where they end.
-fn axis(svg: &mut String, top: u32, span_ns: u64) -> u32 {
-    let span_s = span_ns as f64 / 1e9;
-    let step_s = step(span_s / 8.0);
-    let mut mark = 0;
-    while f64::from(mark) * step_s <= span_s {
-        let at_s = f64::from(mark) * step_s;
-        let x = at_s / span_s * f64::from(FULL);
-        let anchor = if x > f64::from(FULL) - 30.0 { " text-anchor=\"end\"" } else { "" };
-        let _ = writeln!(
-            svg,
-            "<path class=\"edge\" d=\"M{x:.1} {top}v6\"/>\n<text class=\"soft\" x=\"{x:.1}\" \
-             y=\"{}\"{anchor}>{}</text>",
-            top + AXIS - 3,
-            if step_s < 0.01 {
-                format!("{} ms", trim(at_s * 1e3))
-            } else {
-                format!("{} s", trim(at_s))
-            }
-        );
-        mark += 1;
-    }
-    top + AXIS
+    svg
 }
 
 /// The round number of 1, 2 or 5 that is at least this.

@@ -2,17 +2,23 @@
 //! requests.
 //!
 //! - [`lanes`]: what each stage did over time, and how full the pipes were.
-//! - this file: the verdict, the tables, the functions.
+//! - [`groups`]: what was found in a script or inside of stages, a row over time for each.
+//! - [`tables`]: the tables of the report.
+//! - this file: the verdict, where and when it was, the functions.
 
+mod groups;
 mod lanes;
+mod tables;
 
-use super::words::{mark_word, phase_names, with_gain};
+use super::tables::grids;
+use super::words::{group_phases, phase_names, phases, with_gain};
 use super::{Report, fine, hot};
+use lanes::Course;
 use std::fmt::Write as _;
 use weir_command::html::Column::{Figures, Words};
 use weir_command::html::{Cell, Table, document, escape, section, shown};
-use weir_command::units::words::cpus;
-use weir_command::units::{bytes, capacity, ending, percent, seconds};
+use weir_command::units::words::of_cpus;
+use weir_command::units::{percent, seconds, utc};
 use weir_command::widths::cut;
 use weir_doctor::facts::Run;
 use weir_policy::text::printable;
@@ -21,26 +27,48 @@ const STYLE: &str = include_str!("style.css");
 /// Most functions of one stage.
 const FUNCTIONS: usize = 15;
 
+/// Where and when a run took place.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// When it began, in seconds since 1970.
+    pub begun_unix_s: u64,
+    /// The name of the host.
+    pub host: String,
+    /// The model of its CPUs.
+    pub cpu: String,
+    /// The name and the release of its kernel.
+    pub kernel: String,
+}
+
 /// Writes the page.
-pub fn html(report: &Report) -> String {
+pub fn html(report: &Report, place: &Place) -> String {
     let run = &report.run;
-    let mut body = head(report);
-    if let Some(history) = &run.history {
+    let mut body = head(report, place);
+    let course = run.history.as_ref().map(|history| Course::new(history, run.wall_ns));
+    // The processes of a script stand under what they belong to.
+    let in_groups = run.groups.iter().any(|group| group.first_stage.is_some());
+    if let Some(course) = course.filter(|_| !in_groups) {
         body += &section(
             "What each stage did over time",
             "Each band is a stage, from left to right the time. Its height is divided among what the \
              stage was found doing: a full dark band is a stage that computes.",
-            lanes::stages(history, &phase_names(run), run.wall_ns),
+            course.stages(&phase_names(run)),
         );
         body += &section(
             "How full the pipes were",
             "The area is the mean fill, the line above it the largest. A pipe that stays full has a \
              slow reader; one that stays empty has a slow writer.",
-            lanes::fills(history, &run.pipes, run.wall_ns),
+            course.fills(&run.pipes),
         );
     }
-    body += &section("The stages", "", stages(run));
-    body += &section("The pipes", "", pipes(run));
+    if !in_groups {
+        let all: Vec<usize> = (0..run.stages.len()).collect();
+        let [times, data, pipes] = grids(run, &all);
+        let tables = tables::table("stage", &times) + &tables::table("stage", &data);
+        body += &section("The stages", "", tables);
+        body += &section("The pipes", "", tables::table("pipe", &pipes));
+    }
+    body += &groups::sections(run);
     body += &section(
         "Where in the stages",
         "The functions in which each stage was when it was sampled on a CPU. Time that a stage waits \
@@ -61,7 +89,7 @@ pub fn verb(report: &Report) -> &'static str {
     if report.run.watched.is_some() { "weir watch" } else { "weir run" }
 }
 
-fn head(report: &Report) -> String {
+fn head(report: &Report, place: &Place) -> String {
     let run = &report.run;
     let mut lines = report.verdict.text.lines();
     let first = lines.next().unwrap_or_default();
@@ -74,18 +102,24 @@ fn head(report: &Report) -> String {
         true => advice,
         false => format!("<p>To try:</p>\n<ul class=\"remarks\">\n{advice}</ul>\n"),
     };
+    let phases = phases(run).or_else(|| group_phases(run));
+    let more = more + &phases.map_or_else(String::new, |text| format!("<p>{}</p>\n", shown(&text)));
     let facts = [
+        ("begun", format!("{} UTC", utc(place.begun_unix_s))),
         ("wall time", seconds(run.wall_ns)),
-        ("CPUs", cpus(run.cpus)),
         ("exit status", report.status.to_string()),
+        ("host", place.host.clone()),
+        ("CPU", format!("{}, {}", of_cpus(run.cpus), place.cpu)),
+        ("kernel", place.kernel.clone()),
         ("samples of states", run.ticks.to_string()),
+        ("weir", env!("CARGO_PKG_VERSION").to_owned()),
     ];
     // Processes that ran already end for those that started them.
     let own = run.watched.is_none();
     let facts: String = facts
         .iter()
         .filter(|(name, _)| own || *name != "exit status")
-        .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(value)))
+        .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", shown(value)))
         .collect();
     format!(
         "<header>\n<h1>{}</h1>\n<pre class=\"command\">{}</pre>\n<p class=\"lead\">{}</p>\n{more}\
@@ -95,72 +129,6 @@ fn head(report: &Report) -> String {
         escape(&weir_policy::text::printable_lines(&report.command)),
         shown(first)
     )
-}
-
-fn stages(run: &Run) -> String {
-    let row = |(at, stage): (usize, &weir_doctor::facts::Stage)| {
-        let times = &stage.times;
-        let busy = (stage.wall_ns > 0).then(|| times.busy_ns() as f64 / stage.wall_ns as f64);
-        let moved = run.passed(at);
-        let mark = mark_word(moved.1);
-        [
-            (at + 1).to_string(),
-            stage.label.clone(),
-            seconds(stage.wall_ns),
-            percent(busy),
-            seconds(times.cpu_ns),
-            seconds(times.queue_ns),
-            seconds(times.input_ns),
-            seconds(times.output_ns),
-            seconds(times.other_ns()),
-            moved.0.map_or_else(|| String::from("?"), |n| format!("{mark}{}", bytes(n))),
-            ending(stage),
-        ]
-    };
-    if run.stages.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new(&[
-        Figures(""),
-        Words("stage"),
-        Figures("wall"),
-        Figures("busy"),
-        Figures("on a CPU"),
-        Figures("waits for a CPU"),
-        Figures("for input"),
-        Figures("for output"),
-        Figures("other"),
-        Figures("bytes"),
-        Words("exit"),
-    ]);
-    run.stages.iter().enumerate().for_each(|stage| table.row(row(stage).map(Cell::text)));
-    table.finish()
-}
-
-fn pipes(run: &Run) -> String {
-    let row = |pipe: &weir_doctor::facts::Pipe| {
-        [
-            format!("{} to {}", pipe.from + 1, pipe.to + 1),
-            capacity(pipe.capacity_bytes),
-            percent(pipe.mean_fill),
-            percent((pipe.capacity_bytes > 0).then_some(pipe.max_fill)),
-            percent(pipe.full_share),
-            percent(pipe.empty_share),
-        ]
-    };
-    if run.pipes.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new(&[
-        Words("pipe"),
-        Figures("size"),
-        Figures("mean fill"),
-        Figures("largest fill"),
-        Figures("time full"),
-        Figures("time empty"),
-    ]);
-    run.pipes.iter().for_each(|pipe| table.row(row(pipe).map(Cell::text)));
-    table.finish()
 }
 
 /// The functions of each stage, with a bar for the share.

@@ -23,11 +23,7 @@ const INSIDE: f64 = 0.25;
 pub fn groups(run: &Run, parts: &[Part]) -> String {
     let line = |part: &Part| {
         let group = &run.groups[part.group];
-        let held = match (&part.verdict.finding, group.is_starting()) {
-            (_, true) => starting(group),
-            (Finding::TooShort, _) => String::new(),
-            _ => held_up(&group.run, &part.verdict, group.first_stage),
-        };
+        let held = why(group, &part.verdict).unwrap_or_default();
         let own = match group.is_parent() {
             true => format!(", its own work {}", seconds(group.own_ns())),
             false => String::new(),
@@ -76,6 +72,15 @@ fn jobs(run: &Run, jobs: Jobs) -> Option<String> {
              waited for a job to end"
         ),
     })
+}
+
+/// Returns what held a group up; nothing where it was too short for that.
+pub fn why(group: &FoundGroup, verdict: &Verdict) -> Option<String> {
+    match (&verdict.finding, group.is_starting()) {
+        (_, true) => Some(starting(group)),
+        (Finding::TooShort, _) => None,
+        _ => Some(held_up(&group.run, verdict, group.first_stage)),
+    }
 }
 
 /// Returns a group by its number: `pipeline 2 (line 14 of report.sh)`, `command 3 ld -o weir`.

@@ -11,7 +11,7 @@ mod verdict;
 
 pub use advice::{advice, with_gain};
 pub use ending::{Ended, failed_last, failed_others, remark};
-pub use groups::{groups, inside, name, place, unseen};
+pub use groups::{groups, inside, name, place, unseen, why};
 pub use phases::{group_phases, phase_names, phases};
 pub use verdict::{left_open, verdict};
 

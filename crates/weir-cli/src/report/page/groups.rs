@@ -1,0 +1,152 @@
+//! The pipelines and commands that were found in a script, a build or a stage: a row over time for each, the
+//! largest first, that opens to show its own stages.
+
+use super::lanes::Course;
+use super::tables::table;
+use crate::report::tables::{grids, known};
+use crate::report::words;
+use weir_command::html::{section, shown};
+use weir_command::units::words::count;
+use weir_command::units::{percent, seconds};
+use weir_doctor::facts::{FoundGroup, Lane, Run};
+use weir_doctor::verdict::judge;
+
+/// A group with a smaller share of the time stands with the other little ones.
+const LITTLE: f64 = 0.005;
+/// Most groups that have a row.
+const MOST: usize = 40;
+
+/// The sections of the groups; nothing where there are none.
+pub fn sections(run: &Run) -> String {
+    let of = |is_inside: bool| {
+        (0..run.groups.len()).filter(move |at| run.groups[*at].inside.is_some() == is_inside)
+    };
+    let script = section(
+        "What ran when",
+        "A row is a pipeline or a command, the largest first. From left to right goes the time; the colour \
+         shows what its busiest process did. A row opens to show its stages.",
+        rows(run, of(false).collect(), true),
+    );
+    let inside = section(
+        "What ran inside of the stages",
+        "A row is a pipeline or a command that a stage started, the largest first; from left to right goes \
+         the time.",
+        rows(run, of(true).collect(), false),
+    );
+    script + &inside
+}
+
+fn rows(run: &Run, mut groups: Vec<usize>, is_script: bool) -> String {
+    if groups.is_empty() {
+        return String::new();
+    }
+    groups.sort_by_key(|at| std::cmp::Reverse(run.groups[*at].own_ns()));
+    let course = run.history.as_ref().map(|history| Course::new(history, run.wall_ns));
+    let course = course.as_ref();
+    let is_large = |at: &usize| share(run, &run.groups[*at]) >= LITTLE;
+    let large = groups.iter().filter(|at| is_large(at)).count().clamp(1, MOST).min(groups.len());
+    let key = |course: &Course| if is_script { course.key() } else { String::new() };
+    let mut html = course.map_or_else(String::new, |course| key(course) + &course.axis());
+    for (place, at) in groups[..large].iter().enumerate() {
+        html += &row(run, *at, course, place == 0);
+    }
+    let little: String = groups[large..].iter().map(|at| row(run, *at, course, false)).collect();
+    html +=
+        &folded(&format!("{} more, which took little of the time", groups.len() - large), &little);
+    let without = |course: &Course| -> String {
+        let lanes = course.lanes().filter(|lane| lane.stage.is_none());
+        lanes.map(|lane| course.lane(lane)).collect()
+    };
+    let others = course.filter(|_| is_script).map_or_else(String::new, without);
+    html + &folded("Shells that waited for these, and processes without a row", &others)
+}
+
+/// A part of the page that opens.
+fn folded(summary: &str, inside: &str) -> String {
+    match inside.is_empty() {
+        true => String::new(),
+        false => format!("<details>\n<summary>{summary}</summary>\n{inside}</details>\n"),
+    }
+}
+
+fn row(run: &Run, at: usize, course: Option<&Course>, is_open: bool) -> String {
+    let group = &run.groups[at];
+    let (part, name) = (percent(Some(share(run, group))), words::name(group));
+    let when = facts(group).join(", ");
+    let title = format!("{part} of the time: {} {name}: {when}", at + 1);
+    let band = |course: &Course| course.group(&title, &group.spans, &lanes_of(course, group));
+    format!(
+        "<details class=\"group\"{}>\n<summary><b>{part}</b> <span>{} {}</span> \
+         <span class=\"soft\">{}</span>\n{}</summary>\n{}</details>\n",
+        if is_open { " open" } else { "" },
+        at + 1,
+        shown(&name),
+        shown(&when),
+        course.map_or_else(String::new, band),
+        inside(run, group, course)
+    )
+}
+
+/// What is below the row: what held the group up, its stages and its pipes.
+fn inside(run: &Run, group: &FoundGroup, course: Option<&Course>) -> String {
+    let mut html =
+        words::why(group, &judge(&group.run)).map_or_else(String::new, |why| format!("<p>{}</p>\n", shown(&why)));
+    // Those of a script have the numbers that they have in the report.
+    let (of, first) = match group.first_stage {
+        Some(first) => (run, first),
+        None => (&group.run, 0),
+    };
+    let stages: Vec<usize> = (first..first + group.run.stages.len()).collect();
+    let [times, data, pipes] = grids(of, &stages);
+    html += &table("stage", &times);
+    html += &table("stage", &data);
+    html += &table("pipe", &pipes);
+    let lanes = course.map_or_else(Vec::new, |course| lanes_of(course, group));
+    // One alone is the row above.
+    if let Some(course) = course.filter(|_| lanes.len() > 1) {
+        html.extend(lanes.iter().map(|lane| course.lane(lane)));
+    }
+    html
+}
+
+fn lanes_of<'a>(course: &Course<'a>, group: &FoundGroup) -> Vec<&'a Lane> {
+    let Some(first) = group.first_stage else { return Vec::new() };
+    let rows = first..first + group.run.stages.len();
+    let mut lanes: Vec<&Lane> = course
+        .lanes()
+        .filter(|lane| lane.stage.is_some_and(|stage| rows.contains(&stage)))
+        .collect();
+    lanes.sort_by_key(|lane| (lane.stage, lane.first));
+    lanes
+}
+
+/// The share of the run, or of the stage.
+fn share(run: &Run, group: &FoundGroup) -> f64 {
+    let whole_ns = group.inside.map_or(run.wall_ns, |stage| run.stages[stage].wall_ns);
+    group.own_ns() as f64 / whole_ns.max(1) as f64
+}
+
+/// When it ran and how often, and what it used.
+fn facts(group: &FoundGroup) -> Vec<String> {
+    let (cpu_ns, evidence) = group.cpu();
+    let start = Some(seconds(group.start_ns)).filter(|start| start != "-");
+    let mut facts = vec![
+        format!("from {}", start.as_deref().unwrap_or("0s")),
+        format!("wall {}", seconds(group.run.wall_ns)),
+        format!("CPU {}{}", known(evidence), seconds(cpu_ns)),
+    ];
+    if group.instances > 1 {
+        let times = format!("{}{} times", known(group.instances_evidence), count(group.instances));
+        let spread = &group.spread;
+        facts.push(match group.has_spread() {
+            true => format!(
+                "{times}: median {}, {} to {}",
+                seconds(spread.median_ns),
+                seconds(spread.min_ns),
+                seconds(spread.max_ns)
+            ),
+            false => times,
+        });
+    }
+    facts
+}
