@@ -114,6 +114,15 @@ fn what_a_stage_starts_counts_as_the_stage_and_a_script_counts_as_a_whole() {
     }
 }
 
+/// It was sampled, and nothing was said of it.
+#[test]
+fn a_brief_report_has_the_functions_that_were_asked_for() {
+    let text = format!("{} | cat", computes(&own(), 0.2));
+    let said = weir_run(&["--brief", "--profile", &text]).stderr();
+    assert!(said.contains("where in 1 ") || said.contains("no functions: "), "{said}");
+    assert!(!said.contains("  time "), "{said}");
+}
+
 #[test]
 fn what_the_kernel_does_for_a_stage_is_named_too() {
     let ran =

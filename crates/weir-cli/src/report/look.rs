@@ -31,6 +31,8 @@ pub struct Look {
     pub colour: bool,
     /// How much the report says.
     pub detail: Detail,
+    /// Whether a brief report has the hot functions too.
+    pub hot: bool,
 }
 
 impl Look {
@@ -60,7 +62,7 @@ impl Look {
 
     fn known(known: Option<usize>, detail: Detail) -> Look {
         let columns = known.unwrap_or(FILE_COLUMNS).max(COLUMNS_MIN);
-        Look { columns, wraps: known.is_some(), colour: false, detail }
+        Look { columns, wraps: known.is_some(), colour: false, detail, hot: false }
     }
 }
 

@@ -137,7 +137,7 @@ fn script() -> Report {
 }
 
 fn look(columns: usize) -> Look {
-    Look { columns, wraps: true, colour: false, detail: Detail::Usual }
+    Look { columns, wraps: true, colour: false, detail: Detail::Usual, hot: false }
 }
 
 /// At least 0.001 MB/s was shown as "<0.01", calls beside estimated bytes as all there were, and a
@@ -276,7 +276,7 @@ fn the_status_of_several_commands_is_no_answer_of_the_first() {
         let mut report = report();
         (report.run.script, report.run.ending) = (true, Some(Ending::Code(1)));
         report.command = command.to_owned();
-        text(&report, &Look { columns: 100, wraps: false, colour: false, detail: Detail::Brief })
+        text(&report, &Look { detail: Detail::Brief, wraps: false, ..look(100) })
     };
     let failed = "grep -q a f && false failed with status 1\n";
     assert!(said("grep -q a f && false").contains(failed), "{}", said("grep -q a f && false"));

@@ -28,7 +28,8 @@ pub fn text(report: &Report, look: &Look) -> String {
     }
     for remark in remarks(run, &report.command) {
         let (grave, text) = remark;
-        let colour = if grave { AnsiColor::Red } else { AnsiColor::Yellow };
+        // Yellow and cyan cannot be read on white.
+        let colour = if grave { AnsiColor::Red } else { AnsiColor::Magenta };
         let style = Style::new().fg_color(Some(colour.into()));
         page.sentence(&text, if grave { style.bold() } else { style });
     }
@@ -41,6 +42,9 @@ pub fn text(report: &Report, look: &Look) -> String {
     let before = page.lines.len();
     if look.detail != Detail::Brief {
         body(report, &mut page);
+    } else if look.hot {
+        hot_functions(report, &mut page);
+        hot::gaps(run).iter().for_each(|gap| page.sentence(gap, Style::new()));
     }
     for sentence in report.compared.iter().flat_map(|compared| &compared.sentences) {
         page.sentence(&format!("compare: {sentence}"), Style::new());
@@ -49,7 +53,7 @@ pub fn text(report: &Report, look: &Look) -> String {
         let first = report.verdict.text.lines().next().unwrap_or_default();
         page.sentence(first, Style::new().bold());
     }
-    let hint = Style::new().fg_color(Some(AnsiColor::Cyan.into()));
+    let hint = Style::new().fg_color(Some(AnsiColor::Magenta.into()));
     for advice in &report.advice {
         page.sentence(&format!("try: {}", words::with_gain(advice)), hint);
     }
@@ -84,11 +88,7 @@ fn body(report: &Report, page: &mut Page) {
             page.sentence(folded, Style::new());
         }
     }
-    for hot in hot::tables(run, &report.verdict.found, all, page.look.columns) {
-        page.sentence(&hot.heading, Style::new());
-        page.table(&hot.table);
-        hot.notes.iter().for_each(|note| page.sentence(note, Style::new().dimmed()));
-    }
+    hot_functions(report, page);
     let gaps = fine::gaps(run).into_iter().chain(hot::gaps(run));
     let failed = words::failed_others(&run.failed);
     for sentence in words::unseen(run).into_iter().chain(failed).chain(gaps) {
@@ -98,6 +98,15 @@ fn body(report: &Report, page: &mut Page) {
         for sentence in fine::print(run) {
             page.sentence(&sentence, Style::new().dimmed());
         }
+    }
+}
+
+fn hot_functions(report: &Report, page: &mut Page) {
+    let all = page.look.detail == Detail::Verbose;
+    for hot in hot::tables(&report.run, &report.verdict.found, all, page.look.columns) {
+        page.sentence(&hot.heading, Style::new());
+        page.table(&hot.table);
+        hot.notes.iter().for_each(|note| page.sentence(note, Style::new().dimmed()));
     }
 }
 

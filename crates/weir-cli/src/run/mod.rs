@@ -10,6 +10,7 @@ mod compare;
 mod container;
 mod elastic;
 mod evidence;
+mod inputs;
 mod live;
 mod outputs;
 mod pages;
@@ -52,15 +53,18 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     if plans.len() > 1 {
         return several::compare(options, plans);
     }
+    if options.fail_if_slower.is_some() {
+        return Err(Fault::usage("--fail-if-slower needs several pipelines to compare"));
+    }
     let Some(mut planned) = plans.pop() else { return Err(Fault::usage("nothing to run")) };
     if planned.job.stages.is_empty() {
-        return Ok(nothing(options));
+        return nothing(options);
     }
     let notes = elastic::put_in(options.elastic.as_ref(), &mut planned)?;
     let plan::Planned { job, negated, command } = planned;
     let standard = options.compare.then(rounds::Standard::keep).transpose()?;
-    let outputs = Outputs::open(options);
-    let pages = Pages::check(&options.inside);
+    let pages = Pages::check(&options.inside)?;
+    let outputs = Outputs::open(options)?;
     let mut watch = watch::Watch::new(options.live, &job, &watch::TAKEN);
     if standard.is_none() {
         watch = watch.without_another();
@@ -87,8 +91,8 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
 }
 
 /// The text has only blanks and comments. A shell then does nothing and succeeds.
-fn nothing(options: &RunOptions) -> ExitCode {
-    let outputs = Outputs::open(options);
+fn nothing(options: &RunOptions) -> Result<ExitCode, Fault> {
+    let outputs = Outputs::open(options)?;
     let (online_cpus, cpus) = (machine::online_cpus(), machine::allowed_cpus().len() as u32);
     let run = Run {
         ending: Some(Ending::Code(0)),
@@ -98,7 +102,7 @@ fn nothing(options: &RunOptions) -> ExitCode {
     };
     outputs.write(&judge(run, "", [false; 3], 0), report::text, report::json);
     pages::tell_none(&options.inside);
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
 fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report {

@@ -1,5 +1,6 @@
 //! Where the report goes.
 
+use super::pages::cannot_write;
 use crate::args::RunOptions;
 use crate::report::{self, Detail, Look, Report};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -9,20 +10,21 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
-use weir_command::fault::tell;
+use weir_command::fault::{Fault, tell};
 use weir_command::output::{create, own_descriptor, print_json};
 use weir_command::signals::survive_size_limit;
 use weir_command::sys::closed_standard_descriptors;
 use weir_command::widths::cut;
 
-/// Where the report goes. The files are opened before the run, so that weir reports a bad name at once,
-/// and the pipeline runs anyway.
+/// Where the report goes. The files are opened before the run, so that weir reports a bad name at once.
 pub struct Outputs {
     text: Option<Target>,
     json: Option<Target>,
     detail: Detail,
     /// Of a shorter run nothing is reported but what failed.
     least: Duration,
+    /// Whether hot functions were asked for, however brief the text is.
+    hot: bool,
 }
 
 enum Target {
@@ -32,19 +34,26 @@ enum Target {
 }
 
 impl Outputs {
-    pub fn open(options: &RunOptions) -> Outputs {
+    /// Opens what the options name. A program that asked for JSON would go on without it; people find the text
+    /// on standard error where its file cannot be opened.
+    pub fn open(options: &RunOptions) -> Result<Outputs, Fault> {
         let stderr = || (!closed_standard_descriptors()[2]).then_some(Target::Stderr);
-        let text = match &options.output {
+        let json = match options.json.as_deref() {
+            None => None,
+            Some(path) if path.as_os_str() == "-" => Some(Target::Stdout),
+            Some(path) => {
+                let file = create(path);
+                let file = file.map_err(|error| cannot_write("JSON report", Some(path), &error))?;
+                Some(Target::File(file, path.display().to_string()))
+            }
+        };
+        let text = match options.output.as_deref() {
             _ if options.quiet => None,
-            // A run is not repeated for a report that had no place.
-            Some(path) => open(path, "report").or_else(stderr),
+            Some(path) => opened(create(path), path, "pipeline").or_else(stderr),
             None => stderr(),
         };
-        let json = options.json.as_ref().and_then(|path| match path.as_os_str() == "-" {
-            true => Some(Target::Stdout),
-            false => open(path, "JSON report"),
-        });
-        Outputs { text, json, detail: options.detail(), least: Duration::ZERO }
+        let (detail, hot) = (options.detail(), options.inside.profile);
+        Ok(Outputs { text, json, detail, least: Duration::ZERO, hot })
     }
 
     /// Opens what `weir sh` reports to: the end of this file, or standard error. `least`: the shortest
@@ -54,19 +63,19 @@ impl Outputs {
         let usual = if file.is_some() { Duration::ZERO } else { SHORT };
         let least = least.unwrap_or(usual);
         let target = match file {
-            Some(path) => opened(append(Path::new(path)), Path::new(path), "report", "script"),
+            Some(path) => opened(append(Path::new(path)), Path::new(path), "script"),
             None if closed_standard_descriptors()[2] => None,
             None => Some(Target::Stderr),
         };
         let (text, json) = if file.is_some_and(is_json) { (None, target) } else { (target, None) };
-        Outputs { text, json, detail: Detail::Usual, least }
+        Outputs { text, json, detail: Detail::Usual, least, hot: false }
     }
 
     /// Appends a report by one write. A line with the command stands above a text; JSON is one line.
     pub fn append(&self, report: &Report) {
         let is_short = Duration::from_nanos(report.run.wall_ns) < self.least;
         if let Some(target) = &self.text {
-            let look = target.look(self.detail);
+            let look = target.look(self.detail, self.hot);
             let text = match is_short {
                 true => report::failures(report, &look),
                 false => report::text(report, &look),
@@ -85,7 +94,7 @@ impl Outputs {
     /// Writes a report, or a comparison of several pipelines.
     pub fn write<T>(&self, found: &T, text: fn(&T, &Look) -> String, json: fn(&T) -> String) {
         if let Some(target) = &self.text {
-            target.write(&text(found, &target.look(self.detail)));
+            target.write(&text(found, &target.look(self.detail, self.hot)));
         }
         if let Some(target) = &self.json {
             target.write(&json(found));
@@ -110,27 +119,24 @@ fn append(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-fn open(path: &Path, what: &str) -> Option<Target> {
-    opened(create(path), path, what, "pipeline")
-}
-
-fn opened(file: io::Result<File>, path: &Path, what: &str, job: &str) -> Option<Target> {
+fn opened(file: io::Result<File>, path: &Path, job: &str) -> Option<Target> {
     match file {
         Ok(file) => Some(Target::File(file, path.display().to_string())),
         Err(error) => {
             let path = path.display();
-            tell(&format!("cannot write the {what} to '{path}': {error}; the {job} runs anyway"));
+            tell(&format!("cannot write the report to '{path}': {error}; the {job} runs anyway"));
             None
         }
     }
 }
 
 impl Target {
-    fn look(&self, detail: Detail) -> Look {
-        match self {
+    fn look(&self, detail: Detail, hot: bool) -> Look {
+        let look = match self {
             Target::Stderr => Look::of_stderr(detail),
             _ => Look::of_file(detail),
-        }
+        };
+        Look { hot, ..look }
     }
 
     fn write(&self, text: &str) {
