@@ -62,7 +62,26 @@ fn the_faster_of_three_is_named_and_the_first_is_run_against_itself() {
     assert!(json["resolves_share"].as_f64() > Some(0.0), "{json}");
     assert!(ran.said.contains("1 against itself: this host resolves"), "{}", ran.said);
     assert!(ran.said.contains("output: the same bytes in all runs"), "{}", ran.said);
-    assert!(ran.said.contains("2 echo x | cat takes 0."), "{}", ran.said);
+    let last = ran.said.lines().last().unwrap_or_default();
+    assert!(last.starts_with("'echo x | cat' is ") && last.contains(" faster than 'sleep 0.2 && "));
+}
+
+/// It always ended with 0.
+#[test]
+fn a_gate_has_an_answer_for_slower_for_not_slower_and_for_neither() {
+    let _alone = alone();
+    for (texts, code) in
+        [(["true", "sleep 0.3"], 1), (["sleep 0.3", "true"], 0), (["true", "false"], 3)]
+    {
+        let ran = compare(&["--fail-if-slower", texts[0], texts[1]]);
+        assert_eq!(ran.code, Some(code), "{}", ran.said);
+        assert!(ran.said.contains("slower than 1 by more than 5 %"), "{}", ran.said);
+    }
+    let ran = compare(&["--fail-if-slower=100000000%", "true", "sleep 0.3"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.said);
+    let ran = compare(&["--fail-if-slower", "true"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.said);
+    assert!(ran.said.contains("needs several pipelines"), "{}", ran.said);
 }
 
 #[test]
@@ -75,7 +94,7 @@ fn other_bytes_are_said_and_other_statuses_are_not_judged() {
     let ran = compare(&["cat /dev/null", "nosuchcommand"]);
     assert_eq!(ran.code, Some(1), "{}", ran.said);
     assert!(ran.said.contains("2 ended with status 127 (command not found), 1 with status 0"));
-    assert!(!ran.said.contains("faster") && !ran.said.contains("takes"), "{}", ran.said);
+    assert!(!ran.said.contains("faster"), "{}", ran.said);
     let row = ran.said.lines().find(|line| line.starts_with("2 nosuchcommand ")).expect("a row");
     assert!(row.ends_with("not judged") && !row.contains('x'), "{row}");
     assert_eq!(ran.json["pipelines"][1]["against_first"]["verdict"]["kind"], "not judged");

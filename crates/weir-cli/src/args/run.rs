@@ -3,9 +3,10 @@
 use super::{Elastic, LiveView, LookInside, PipeSize, elastic, pipe_size};
 use crate::report::Detail;
 use clap::Args;
+use clap::builder::TypedValueParser;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use weir_command::units::parse::whole;
+use weir_command::units::parse::{percent, whole};
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +103,16 @@ pub struct RunOptions {
     #[arg(long, value_name = "N", default_value = "10", requires = "compare",
           value_parser = runs)]
     pub runs: usize,
+
+    /// With several pipelines, exit with status 1 if one is slower than the first by more than this,
+    /// 0 if none is, 3 if the rounds cannot tell; without PERCENT, 5%
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "5%", requires = "compare",
+          value_parser = percent(0.0..=1000.0, NO_SHARE).map(|of: f64| of / 100.0))]
+    pub fail_if_slower: Option<f64>,
 }
+
+const NO_SHARE: &str = "not a share from 0% to 1000%";
 
 fn runs(text: &str) -> Result<usize, String> {
     use weir_measure::pairs::{PAIRS_COUNT_MAX, PAIRS_COUNT_MIN};
@@ -138,6 +148,7 @@ Examples:
   weir run 'zstd -dc big.zst | grep host7 | sort -k4 | uniq -c'
   weir run --brief make -j2
   weir run --compare 'gzip -c big.txt' 'pigz -c big.txt'
+  weir run --compare --fail-if-slower=10% './old < in' './new < in'
   weir run --json report.json 'tar c src | xz > src.tar.xz'
   weir run --json /dev/fd/3 'sort big.txt' 3>report.json | head
 
@@ -183,7 +194,9 @@ Then names are cut.
 Exit status: that of the last stage, or 128 + N if signal N killed it; 127 if its command was not
 found, 126 if it could not be executed; 2 for a syntax error or wrong usage. If a stage died of an
 interrupt that weir received too, weir dies of it as well. Of --compare with several pipelines: 0; 1
-if not all runs ended with the same status; 130 if interrupted.
+if not all runs ended with the same status; 130 if interrupted. With --fail-if-slower=PERCENT: 0 if no
+pipeline is slower than the first by more than that, 1 if one is, 3 if the rounds cannot tell (more
+--runs may), or if not all runs ended with the same status.
 
 --elastic=1,3 puts a stage 'weir buffer' into pipes 1 and 3: pipe n is between stage n and stage
 n+1 as they are typed. The buffer reads what the writer writes and keeps it, in memory and then in a

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use weir_doctor::advice::Advice;
+use weir_measure::pairs::{Comparison, Verdict, digits};
 
 /// The result of all rounds.
 #[derive(Clone, Debug, Serialize)]
@@ -39,4 +40,24 @@ pub struct Compared {
     pub tried: Vec<Advice>,
     /// Returns the result in sentences.
     pub sentences: Vec<String>,
+}
+
+/// Returns what two things that were compared differ by: `b is 1.8x (1.6 to 2.0) faster than a`.
+pub fn difference(found: &Comparison, verdict: Verdict, a: &str, b: &str) -> String {
+    let Comparison { ratio, low, high, .. } = *found;
+    let by = |ratio: f64, low: f64, high: f64, least: usize| {
+        let digits = digits(low, high, least);
+        format!("{ratio:.digits$}x ({low:.digits$} to {high:.digits$})")
+    };
+    match verdict {
+        Verdict::Faster => {
+            format!("{b} is {} faster than {a}", by(1.0 / ratio, 1.0 / high, 1.0 / low, 1))
+        }
+        Verdict::Slower => format!("{a} is {} faster than {b}", by(ratio, low, high, 1)),
+        Verdict::Equivalent => format!("{b} takes as long as {a}: {}", by(ratio, low, high, 2)),
+        Verdict::Inconclusive => {
+            let time = by(ratio, low, high, 2);
+            format!("cannot tell whether {b} is faster than {a}: its time is {time}")
+        }
+    }
 }

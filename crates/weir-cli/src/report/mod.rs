@@ -16,11 +16,13 @@ mod text;
 mod words;
 
 pub use chrome::chrome_trace;
-pub use compared::Compared;
+pub use compared::{Compared, difference};
 pub use json::{json, json_line};
 pub use look::{Detail, Look};
-pub use page::html;
-pub use several::{Against, ComparedPipeline, Several, json as several_json, text as several_text};
+pub use page::{Place, html};
+pub use several::{
+    Against, ComparedPipeline, Gate, Several, json as several_json, text as several_text,
+};
 pub use text::{failures, text};
 pub use words::outside;
 pub use words::{

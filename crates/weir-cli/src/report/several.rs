@@ -1,15 +1,18 @@
 //! The report on several pipelines that were compared: for people and, as schema
 //! `weir.run.compare/1`, for programs.
 
+use super::compared::difference;
 use super::layout::{Column, Grid, Name};
 use super::look::{Detail, Look};
 use super::text::Page;
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
 use weir_command::units::words::of_cpus;
-use weir_command::units::{seconds, signal_name};
+use weir_command::units::{percent, seconds, signal_name};
 use weir_command::widths::cut;
 use weir_measure::pairs::{Comparison, Resolution, Verdict, quantile};
+use weir_policy::text::printable;
 
 /// The result of all rounds.
 #[derive(Clone, Debug)]
@@ -28,6 +31,35 @@ pub struct Several {
     pub resolves: Resolution,
     /// The pipelines, in the order in which they were given.
     pub pipelines: Vec<ComparedPipeline>,
+    /// The answer to `--fail-if-slower`, if that was asked.
+    pub gate: Option<Gate>,
+}
+
+/// Whether some pipeline is slower than the first by more than a share of its time.
+#[derive(Clone, Copy, Debug)]
+pub struct Gate {
+    /// The share.
+    pub share: f64,
+    /// The answer; `None` where the rounds do not tell.
+    pub is_slower: Option<bool>,
+}
+
+impl Gate {
+    /// Judges by the intervals. `by_itself` is how many times as long as itself the first took.
+    pub fn new(share: f64, pipelines: &[ComparedPipeline], by_itself: f64) -> Gate {
+        let most = 1.0 + share;
+        let is_slower = |pipeline: &ComparedPipeline| {
+            let found = pipeline.against_first.filter(|against| against.verdict.is_some())?.found;
+            let is_slower = found.low > most * by_itself;
+            (is_slower || found.high * by_itself <= most).then_some(is_slower)
+        };
+        let answers: Vec<Option<bool>> = pipelines.iter().skip(1).map(is_slower).collect();
+        let is_slower = match answers.contains(&Some(true)) {
+            true => Some(true),
+            false => (!answers.contains(&None)).then_some(false),
+        };
+        Gate { share, is_slower }
+    }
 }
 
 /// A pipeline of the comparison.
@@ -52,13 +84,12 @@ pub struct ComparedPipeline {
 pub struct Against {
     found: Comparison,
     verdict: Option<Verdict>,
-    band: f64,
 }
 
 impl Against {
     /// A verdict, unless the two ended with different statuses.
-    pub fn new(found: Comparison, same_status: bool, band: f64) -> Against {
-        Against { found, verdict: same_status.then(|| found.verdict(band)), band }
+    pub fn new(found: Comparison, verdict: Option<Verdict>) -> Against {
+        Against { found, verdict }
     }
 
     fn word(&self) -> String {
@@ -66,8 +97,9 @@ impl Against {
     }
 }
 
-/// The length of the longest name of a pipeline in a sentence.
-const NAME: usize = 24;
+/// The least length of a name of a pipeline in the last line, and that of its other words.
+const NAME: usize = 16;
+const WORDS: usize = 48;
 /// The order in which columns are left out when the terminal is too narrow.
 const DROPS: [&str; 4] = ["most", "least", "95 % interval", ""];
 
@@ -93,21 +125,45 @@ pub fn text(several: &Several, look: &Look) -> String {
     if several.same_output {
         page.sentence("output: the same bytes in all runs", Style::new());
     }
-    let names: Vec<String> = several
-        .pipelines
-        .iter()
-        .enumerate()
-        .map(|(position, pipeline)| format!("{} {}", position + 1, cut(&pipeline.command, NAME)))
-        .collect();
-    for (name, pipeline) in names.iter().zip(&several.pipelines) {
-        let Some(against) = pipeline.against_first.filter(|against| against.verdict.is_some())
-        else {
-            continue;
-        };
-        let sentence = against.found.sentence(&names[0], name, against.band).to_string();
-        page.sentence(&sentence, Style::new().bold());
+    if let Some(answer) = answer(several, look.columns) {
+        page.sentence(&answer, Style::new().bold());
+    }
+    if let Some(gate) = &several.gate {
+        let percent = percent(Some(gate.share));
+        page.sentence(
+            &match gate.is_slower {
+                Some(true) => format!("slower than 1 by more than {percent}"),
+                Some(false) => format!("not slower than 1 by more than {percent}"),
+                None => format!("cannot tell whether it is slower than 1 by more than {percent}"),
+            },
+            Style::new().bold(),
+        );
     }
     page.finish()
+}
+
+/// Returns the last line: the fastest, and by how much. `None` where nothing was judged.
+fn answer(several: &Several, columns: usize) -> Option<String> {
+    let judged = |(at, pipeline): (usize, &ComparedPipeline)| {
+        let against = pipeline.against_first?;
+        Some((at, against.found, against.verdict?))
+    };
+    let judged: Vec<_> = several.pipelines.iter().enumerate().filter_map(judged).collect();
+    let least = |verdict: Verdict| {
+        let of = judged.iter().filter(|(_, _, found)| *found == verdict);
+        of.min_by(|(_, one, _), (_, other, _)| one.ratio.total_cmp(&other.ratio))
+    };
+    // The first is the fastest only if no other may be.
+    let order = [Verdict::Faster, Verdict::Inconclusive, Verdict::Equivalent, Verdict::Slower];
+    let (at, found, verdict) = order.into_iter().find_map(least)?;
+    let names = [0, *at].map(|at| printable(&several.pipelines[at].command));
+    let room = columns.saturating_sub(WORDS);
+    let [first, other] = [0, 1].map(|at| {
+        // What one name leaves free is the other's.
+        let rest = room.saturating_sub(names[1 - at].width());
+        format!("'{}'", cut(&names[at], rest.max(room / 2).max(NAME)))
+    });
+    Some(difference(found, *verdict, &first, &other))
 }
 
 /// Returns why a pipeline may do other work than the first.

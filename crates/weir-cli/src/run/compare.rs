@@ -5,8 +5,8 @@
 //! output of the pipeline goes to a file without a name and must be the same each time.
 
 use super::elastic;
-use super::rounds::{BAND, Entrant, Sample, Standard, compared};
-use crate::report::{Compared, Said};
+use super::rounds::{Entrant, Sample, Standard, compared, verdict};
+use crate::report::{Compared, Said, difference};
 use weir_command::fault::{Fault, tell};
 use weir_doctor::advice::{Advice, AdviceKind};
 use weir_measure::pairs::Comparison;
@@ -61,7 +61,10 @@ pub fn compare(
         low: found.low,
         high: found.high,
         p: found.p,
-        verdict: if is_judged { found.verdict(BAND).to_string() } else { NOT_JUDGED.to_owned() },
+        verdict: match is_judged {
+            true => verdict(&found, &alike).to_string(),
+            false => NOT_JUDGED.to_owned(),
+        },
         resolves_percent: alike.resolution().fraction * 100.0,
         same_output,
         tried,
@@ -91,7 +94,7 @@ fn sentences(compared: &Compared, found: &Comparison, alike: &Comparison) -> Vec
         format!("advised: {} ({:.3} s)", compared.advised.join("; "), found.b_median),
         match compared.verdict == NOT_JUDGED {
             true => String::from("not all runs ended with the same status: not judged"),
-            false => found.sentence("plain", "advised", BAND).to_string(),
+            false => difference(found, verdict(found, alike), "plain", "advised"),
         },
         format!("A/A: {}", alike.resolution()),
     ];

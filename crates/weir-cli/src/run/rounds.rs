@@ -16,12 +16,12 @@ use twox_hash::XxHash3_64;
 use weir_command::fault::Fault;
 use weir_command::output::progress_bar;
 use weir_command::signals::heeded;
-use weir_measure::pairs::{Comparison, PairOrder};
+use weir_measure::pairs::{Comparison, PairOrder, Verdict};
 use weir_measure::runner::{self, Job};
 use weir_measure::sys::signals::restore_default;
 
 /// The largest relative difference in time that counts as none.
-pub const BAND: f64 = 0.02;
+const BAND: f64 = 0.02;
 
 /// A job to compare.
 #[derive(Clone, Debug)]
@@ -77,6 +77,23 @@ pub fn rounds(
 pub fn compared(pairs: impl Iterator<Item = (f64, f64)>) -> Result<Comparison, Fault> {
     let pairs: Vec<(f64, f64)> = pairs.collect();
     Comparison::from_pairs(&pairs).map_err(|error| Fault::failed(error.to_string()))
+}
+
+/// Judges a comparison beside that of the first with itself. Where the same thing differed from itself, only
+/// a larger difference is shown.
+pub fn verdict(found: &Comparison, alike: &Comparison) -> Verdict {
+    let verdict = found.verdict(BAND);
+    let by_itself = by_itself(alike);
+    match verdict {
+        Verdict::Faster if found.high * by_itself >= 1.0 => Verdict::Inconclusive,
+        Verdict::Slower if found.low <= by_itself => Verdict::Inconclusive,
+        verdict => verdict,
+    }
+}
+
+/// Returns how many times as long as itself the first took at the worst; 1 where no difference was shown.
+pub fn by_itself(alike: &Comparison) -> f64 {
+    if alike.holds_one() { 1.0 } else { alike.high.max(1.0 / alike.low) }
 }
 
 /// Refuses an input that cannot be read a second time.

@@ -21,7 +21,7 @@ mod verdict;
 pub use family::holm;
 pub use order::PairOrder;
 pub use unpaired::{Unpaired, p_of_intervals};
-pub use verdict::{Resolution, Sentence, Verdict};
+pub use verdict::{Resolution, Sentence, Verdict, digits};
 
 /// Fewest pairs with a 95 % interval: with one less, p is 2 / 2^5 even if all of them agree.
 pub const PAIRS_COUNT_MIN: usize = 6;

@@ -86,17 +86,22 @@ impl Comparison {
     /// Returns the decimals that show the interval: at least two, a step no larger than half its
     /// width, and no end that reads 1 without being 1.
     pub fn digits(&self) -> usize {
-        const MOST: usize = 6;
-        if self.low == self.high {
-            return 3;
-        }
-        let shows = |digits: &usize| {
-            let step = 0.1_f64.powi(*digits as i32);
-            let clear = |end: f64| end == 1.0 || (end - 1.0).abs() > step / 2.0;
-            step <= (self.high - self.low) / 2.0 && clear(self.low) && clear(self.high)
-        };
-        (2..MOST).find(shows).unwrap_or(MOST)
+        digits(self.low, self.high, 2)
     }
+}
+
+/// Returns the decimals, at least so many, that show an interval of ratios.
+pub fn digits(low: f64, high: f64, least: usize) -> usize {
+    const MOST: usize = 6;
+    if low == high {
+        return 3;
+    }
+    let shows = |digits: &usize| {
+        let step = 0.1_f64.powi(*digits as i32);
+        let clear = |end: f64| end == 1.0 || (end - 1.0).abs() > step / 2.0;
+        step <= (high - low) / 2.0 && clear(low) && clear(high)
+    };
+    (least..MOST).find(shows).unwrap_or(MOST)
 }
 
 /// A comparison as a sentence: "b takes 0.94x the time of a (95 % interval 0.91 to 0.97, 25
