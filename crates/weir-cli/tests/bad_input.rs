@@ -101,23 +101,53 @@ fn wrong_usage_is_2() {
 
 #[test]
 fn an_unwritable_report_costs_nobody_the_pipeline() {
-    for flag in ["-o", "--json"] {
-        let output = Command::new(WEIR)
-            .args(["run", flag, "/nosuch/dir/report", "echo kept | cat; exit 3"])
-            .output()
-            .expect("weir starts");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.stdout, b"kept\n");
-        assert_eq!(output.status.code(), Some(3));
-        assert!(said.contains("cannot write") && said.contains("/nosuch/dir/report"), "{said}");
-        clear(&said);
-        // The report on the run was lost, and the run had to be repeated.
-        assert!(said.contains("failed with status 3"), "{flag}: {said}");
-    }
+    let output = Command::new(WEIR)
+        .args(["run", "-o", "/nosuch/dir/report", "echo kept | cat; exit 3"])
+        .output()
+        .expect("weir starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.stdout, b"kept\n");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(said.contains("cannot write") && said.contains("/nosuch/dir/report"), "{said}");
+    clear(&said);
+    // The report on the run was lost, and the run had to be repeated.
+    assert!(said.contains("failed with status 3"), "{said}");
     let full = Command::new(WEIR).args(["run", "-o", "/dev/full", "echo kept"]).output();
     let full = full.expect("weir starts");
     assert_eq!((full.stdout.as_slice(), full.status.code()), (&b"kept\n"[..], Some(0)));
     assert!(String::from_utf8_lossy(&full.stderr).contains("No space left"));
+}
+
+/// A gate that reads JSON went on without it.
+#[test]
+fn what_programs_read_is_there_or_nothing_runs() {
+    for texts in [&["echo it ran"][..], &["--compare", "echo it ran", "true"]] {
+        let mut command = Command::new(WEIR);
+        command.args(["run", "--json", "/nosuch/dir/report"]).args(texts);
+        let output = command.output().expect("weir starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.stdout.as_slice(), output.status.code()), (&b""[..], Some(2)), "{said}");
+        let why = "cannot write the JSON report to '/nosuch/dir/report': No such file or directory";
+        assert!(said.contains(why), "{said}");
+        clear(&said);
+    }
+}
+
+/// "not executable: permission denied" did not say what to do.
+#[test]
+fn a_script_that_may_not_be_executed_is_told_how() {
+    let place = tempfile::tempdir().expect("a directory");
+    let script = place.path().join("report.sh");
+    let path = script.display().to_string();
+    for (first, shell) in [("#!/bin/bash", "bash"), ("#! /usr/bin/env -S perl -w", "perl")] {
+        std::fs::write(&script, format!("{first}\n")).expect("written");
+        let ran = weir_run(&[&path]);
+        let said = format!("permission denied: chmod +x {path}, or: weir run {shell} {path}");
+        assert_eq!(ran.code(), 126, "{}", ran.stderr());
+        assert!(ran.stderr().contains(&said), "{}", ran.stderr());
+    }
+    std::fs::write(&script, "no script").expect("written");
+    assert!(!weir_run(&[&path]).stderr().contains("chmod"));
 }
 
 #[test]

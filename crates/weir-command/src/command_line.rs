@@ -1,7 +1,7 @@
 //! Reading the arguments of a command: mistakes, help, and words for a shell.
 
 use crate::fault::Fault;
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use weir_policy::text::printable;
@@ -26,7 +26,19 @@ pub fn harmless<C>(
 ) -> clap::Error {
     let shown: Vec<OsString> =
         args.iter().map(|arg| printable(&arg.to_string_lossy()).into()).collect();
-    if shown == args { error } else { read(&shown).err().unwrap_or(error) }
+    let error = if shown == args { error } else { read(&shown).err().unwrap_or(error) };
+    without_tip(error)
+}
+
+/// Leaves out how an option that does not exist would be passed as a value: nobody meant that.
+fn without_tip(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().contains("as a value, use"));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+    error
 }
 
 /// Prints the help or the mistake, and ends the program. clap itself would not tell that help

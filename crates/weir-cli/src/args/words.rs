@@ -261,6 +261,22 @@ mod tests {
         }
     }
 
+    /// "to pass '-p' as a value, use '-- -p'" is what nobody wanted to do.
+    #[test]
+    fn an_option_that_does_not_exist_is_no_value() {
+        for line in ["watch -p 1", "run -x", "top --nosuch"] {
+            let args: Vec<OsString> =
+                std::iter::once("weir").chain(line.split(' ')).map(OsString::from).collect();
+            let said = command_line::harmless(&args, read(&args).expect_err("refused"), read);
+            let said = said.to_string();
+            assert!(said.contains("unexpected argument") && !said.contains("value"), "{said}");
+        }
+        let args = ["weir", "run", "--jsn", "f", "a | b"].map(OsString::from);
+        let said =
+            command_line::harmless(&args, read(&args).expect_err("refused"), read).to_string();
+        assert!(said.contains("a similar argument exists: '--json'"), "{said}");
+    }
+
     #[test]
     fn a_slip_of_the_fingers_is_seen_also_in_a_short_verb() {
         for (word, verb) in [("rnu", "run"), ("ru", "run"), ("prot", "port"), ("bnehc", "bench")] {

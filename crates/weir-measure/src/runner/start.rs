@@ -19,6 +19,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -243,7 +244,7 @@ fn failure(program: &Path, error: &io::Error) -> StartFailure {
         Some(EACCES) if !by_path && !is_in_path(program) => (127, not_found()),
         Some(ENOENT) => (127, String::from("no such file or directory")),
         Some(EACCES) if program.is_dir() => (126, String::from("is a directory")),
-        Some(EACCES) => (126, String::from("not executable: permission denied")),
+        Some(EACCES) => (126, not_executable(program)),
         _ => (126, error.to_string()),
     };
     StartFailure { status, reason }
@@ -254,18 +255,28 @@ fn is_in_path(name: &Path) -> bool {
     in_path(name).any(|at| at.metadata().is_ok_and(|found| !found.is_dir()))
 }
 
+/// Says what lets a script run that may not be executed.
+fn not_executable(program: &Path) -> String {
+    const TO_EXECUTE: u32 = 0o111;
+    let is_marked = program.metadata().is_ok_and(|file| file.mode() & TO_EXECUTE != 0);
+    let words = first_line(program).unwrap_or_default();
+    let words: Vec<&str> = words.iter().filter_map(|word| std::str::from_utf8(word).ok()).collect();
+    let names = words.iter().filter_map(|word| word.trim_end_matches('\r').rsplit('/').next());
+    // `#!/usr/bin/env -S python3 -u`
+    let shell = names.filter(|name| *name != "env").find(|name| !name.starts_with('-'));
+    let path = program.display();
+    match shell {
+        Some(shell) if is_marked => format!("permission denied; try: weir run {shell} {path}"),
+        Some(shell) => format!("permission denied: chmod +x {path}, or: weir run {shell} {path}"),
+        None => String::from("not executable: permission denied"),
+    }
+}
+
 /// Returns why a script that is there cannot be run: the program that its first line names is not
 /// there. `None` for other files.
 fn interpreter_fault(script: &Path) -> Option<String> {
-    const LENGTH: u64 = 256;
-    // Opening something else than a file may wait for ever.
-    let file = File::open(Some(script).filter(|path| path.is_file())?).ok()?;
-    let mut start = Vec::new();
-    file.take(LENGTH).read_to_end(&mut start).ok()?;
-    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    // As the kernel takes it apart: a carriage return belongs to the word.
-    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
-    let named = words.next()?;
+    let words = first_line(script)?;
+    let named = words.first()?.as_slice();
     let program = named.strip_suffix(b"\r").unwrap_or(named);
     let shown = String::from_utf8_lossy(program);
     if Path::new(OsStr::from_bytes(named)).exists() {
@@ -275,4 +286,17 @@ fn interpreter_fault(script: &Path) -> Option<String> {
         true => format!("its lines end with CR LF, so its first line names no '{shown}'"),
         false => format!("its first line names '{shown}', which is not installed"),
     })
+}
+
+/// Returns the words behind `#!` in the first line of a script; `None` for other files.
+fn first_line(script: &Path) -> Option<Vec<Vec<u8>>> {
+    const LENGTH: u64 = 256;
+    // Opening something else than a file may wait for ever.
+    let file = File::open(Some(script).filter(|path| path.is_file())?).ok()?;
+    let mut start = Vec::new();
+    file.take(LENGTH).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    // As the kernel takes it apart: a carriage return belongs to the word.
+    let words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+    Some(words.map(<[u8]>::to_vec).collect())
 }
