@@ -7,8 +7,8 @@ use weir_command::widths::{clip, cut};
 
 /// The blanks between two columns of a table.
 const GAP: usize = 2;
-/// Columns are left out until names have a quarter of the width, within these bounds.
-const NAME_COLUMNS: std::ops::RangeInclusive<usize> = 10..=28;
+/// Columns are left out until names have a third of the width, within these bounds.
+const NAME_COLUMNS: std::ops::RangeInclusive<usize> = 10..=40;
 
 /// The first column of a row: a name that may be cut, and what stands around it.
 #[derive(Clone, Debug, Default)]
@@ -107,5 +107,5 @@ impl Grid {
 }
 
 fn name_columns_min(width: usize) -> usize {
-    (width / 4).clamp(*NAME_COLUMNS.start(), *NAME_COLUMNS.end())
+    (width / 3).clamp(*NAME_COLUMNS.start(), *NAME_COLUMNS.end())
 }
