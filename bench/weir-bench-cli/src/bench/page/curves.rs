@@ -171,7 +171,8 @@ pub fn distributions(report: &Report) -> Result<String, DrawError> {
         chart
             .configure_mesh()
             .disable_x_mesh()
-            .x_labels(0)
+            // Those of `scale` stand below.
+            .x_label_formatter(&|_| String::new())
             .y_labels(5)
             .y_label_formatter(&|y| format!("{:.0} %", y * 100.0))
             .label_style(("sans-serif", 12))
@@ -198,11 +199,12 @@ pub fn distributions(report: &Report) -> Result<String, DrawError> {
         .count();
     let rest = match outside {
         0 => String::new(),
-        count => format!(
-            "<p class=\"why\">{count} batches lie outside of {}x to {}x and are drawn at the ends.</p>\n",
-            trim(low),
-            trim(high)
-        ),
+        count => {
+            let (low, high) = (trim(low), trim(high));
+            let who = if count == 1 { "1 batch lies" } else { &format!("{count} batches lie") };
+            let drawn = if count == 1 { "is drawn at the end" } else { "are drawn at the ends" };
+            format!("<p class=\"why\">{who} outside of {low}x to {high}x and {drawn}.</p>\n")
+        }
     };
     Ok(key(&names) + &scrolled(&svg) + &rest)
 }
@@ -241,6 +243,21 @@ mod tests {
         (report.cases[1].low, report.cases[1].high) = (1.0, 5_000.0);
         let html = chunks(&report).expect("drawn");
         assert!(html.contains("4K B a write") && !html.contains("512 B a write"), "{html}");
+    }
+
+    /// "1.0" stood over "1x", and "1 batches lie".
+    #[test]
+    fn a_distribution_has_one_label_at_a_place_and_counts_one_batch_as_one() {
+        let mut report = crate::bench::page::tests::report();
+        let mut odd = case("trip", 2.0, None);
+        odd.samples[7] = 99.0;
+        report.cases.push(odd);
+        let html = distributions(&report).expect("drawn");
+        assert!(html.contains(">\n1x\n<") && !html.contains(">\n1.0\n<"), "{html}");
+        assert!(
+            html.contains("1 batch lies outside of") && html.contains("is drawn at the end."),
+            "{html}"
+        );
     }
 
     /// Both states of the line had one name.

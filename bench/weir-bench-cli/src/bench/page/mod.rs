@@ -30,18 +30,13 @@ pub fn html(report: &Report) -> Result<String, Fault> {
     let mut body = head(report);
     body += &remarks(report);
     body += &glossary::glossary(report);
+    body += &section("All figures", "", tables::tables(report));
     body += &section(
         "Compared in pairs",
         "Each case against the baseline of its group, one ratio per process, from rounds in random \
          order. The bar is the 95 % interval; figures inside the shaded band count as the same. To \
          the right of 1 a time is longer or a rate is higher. The colour shows which is better.",
         ratios::comparisons(report).map_err(cannot)?,
-    );
-    body += &section(
-        "A/A: the same case against itself",
-        "One case of each group is measured twice. If the bar includes 1, the measurement is sound; \
-         its width shows how small a difference this host can resolve.",
-        ratios::self_test(report).map_err(cannot)?,
     );
     body += &section(
         "Throughput by chunk",
@@ -59,6 +54,12 @@ pub fn html(report: &Report) -> Result<String, Fault> {
         phases::phases(report).map_err(cannot)?,
     );
     body += &section(
+        "A/A: the same case against itself",
+        "One case of each group is measured twice. If the bar includes 1, the measurement is sound; \
+         its width shows how small a difference this host can resolve.",
+        ratios::self_test(report).map_err(cannot)?,
+    );
+    body += &section(
         "Distributions",
         "All batches of the cases that vary most, and of round trips, relative to their median. A \
          steep line is a steady figure; a step in it is a second state of the host.",
@@ -70,7 +71,6 @@ pub fn html(report: &Report) -> Result<String, Fault> {
          from the case's median. Vertical stripes come from the host.",
         heat::heat(report).map_err(cannot)?,
     );
-    body += &section("All figures", "", tables::tables(report));
     body += &section("Left out", "", tables::notes(report));
     body += &tables::host(report);
     let title = format!("weir bench, {}", utc(report.started_unix_s));

@@ -205,6 +205,15 @@ fn phases_of_then_and_now_have_no_colour_in_common() {
 }
 
 #[test]
+fn the_figures_come_before_what_they_rest_on() {
+    let page = html(&full()).expect("drawn");
+    let at = |title: &str| page.find(&format!("<h2>{title}")).expect("a section");
+    assert!(at("All figures") < at("Compared in pairs"));
+    assert!(at("Compared in pairs") < at("A/A: ") && at("Throughput by chunk") < at("A/A: "));
+    assert!(at("A/A: ") < at("The run over time"));
+}
+
+#[test]
 fn a_report_of_nothing_is_a_page_too() {
     let page = html(&report()).expect("a page");
     assert!(page.contains("<h1>weir bench</h1>") && !page.contains("<svg"));
