@@ -303,7 +303,7 @@ fn a_failed_command_is_told_with_its_line() {
         }];
         (report.run.script, report.run.ending) = (true, Some(Ending::Code(1)));
         report.run.has_all = true;
-        text(&report, &Look { columns: 100, wraps: false, colour: false, detail: Detail::Usual })
+        text(&report, &Look { wraps: false, ..look(100) })
     };
     let code = said(Ending::Code(2), Role::Ended, None);
     assert!(
