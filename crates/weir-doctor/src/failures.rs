@@ -85,8 +85,7 @@ pub fn failures(seen: &[SeenProcess], script: &ScriptEnd) -> Vec<Failure> {
     let found: Vec<usize> =
         (0..seen.len()).filter(|at| seen[*at].parent.is_some() && failed(*at).is_some()).collect();
     let culprit = culprit(seen, &found, script);
-    let starters: BTreeSet<usize> =
-        found.iter().filter_map(|at| seen[*at].parent).collect();
+    let starters: BTreeSet<usize> = found.iter().filter_map(|at| seen[*at].parent).collect();
     let others = found.iter().copied().filter(|at| {
         culprit.is_none_or(|(of, _)| of != *at && !is_above(seen, *at, of))
             && is_news(&seen[*at], starters.contains(at))

@@ -89,8 +89,8 @@ fn row(run: &Run, at: usize, course: Option<&Course>, is_open: bool) -> String {
 
 /// What is below the row: what held the group up, its stages and its pipes.
 fn inside(run: &Run, group: &FoundGroup, course: Option<&Course>) -> String {
-    let mut html =
-        words::why(group, &judge(&group.run)).map_or_else(String::new, |why| format!("<p>{}</p>\n", shown(&why)));
+    let mut html = words::why(group, &judge(&group.run))
+        .map_or_else(String::new, |why| format!("<p>{}</p>\n", shown(&why)));
     // Those of a script have the numbers that they have in the report.
     let (of, first) = match group.first_stage {
         Some(first) => (run, first),
