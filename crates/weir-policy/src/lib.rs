@@ -9,6 +9,7 @@
 //! - [`paging`]: which pages of a region come, stay and go, and when a whole region goes.
 //! - [`pool`]: which blocks are written, when, and when they are read back.
 //! - [`random`]: numbers that follow from a seed.
+//! - [`size`]: sizes in bytes, as people write them.
 //! - [`text`]: which foreign text may be shown on a terminal.
 
 #![no_std]
@@ -22,4 +23,5 @@ pub mod pipe;
 pub mod pool;
 pub mod random;
 pub mod ready;
+pub mod size;
 pub mod text;

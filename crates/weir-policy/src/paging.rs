@@ -24,8 +24,8 @@ mod table;
 mod victims;
 
 pub use protocol::{
-    Advice, LEAST_FRAMES, MOST_CLUSTER, PagingAction, PagingCounts, PagingSettings, Replacement,
-    Run, Touch,
+    Advice, LEAST_FRAMES, MOST_CLUSTER, PageReplacement, PagingAction, PagingCounts,
+    PagingSettings, Run, Touch,
 };
 
 use alloc::collections::{TryReserveError, VecDeque};

@@ -6,14 +6,14 @@
 
 mod backoff;
 mod fencing;
-mod levers;
+mod habits;
 mod rests;
 mod spin;
 mod wishes;
 
 pub use backoff::Backoff;
 pub use fencing::Fencing;
-pub use levers::{CacheSizes, Levers, RingTrial, choose, fallback};
+pub use habits::{Caches, Habits, RingTrial, choose, fallback};
 pub use rests::{Rest, Rests};
 pub use spin::{PeerCpu, Spin, Yielding};
 pub use wishes::CapacityWishes;
@@ -27,13 +27,21 @@ pub const LEAST_SEGMENT_BYTES: u64 = 64;
 /// The default atomic bound (`PIPE_BUF`): writes of up to this many bytes appear whole.
 pub const ATOMIC_BYTES: u64 = 4096;
 
-/// The sizes of a pipe, all within their ranges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PipeShape {
-    capacity_bytes: u64,
-    segment_bytes: u64,
-    atomic_bytes: u64,
+/// The sizes of a pipe in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Sizes {
+    /// How many bytes the pipe holds.
+    pub capacity_bytes: u64,
+    /// After how many bytes a longer write is published.
+    pub segment_bytes: u64,
+    /// The longest write that appears whole, in bytes.
+    pub atomic_bytes: u64,
 }
+
+/// The sizes of a pipe, all within their ranges, and what follows from them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PipeShape(Sizes);
 
 /// A size that was asked for, but is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +82,7 @@ impl PipeShape {
         let segment_bytes = segment.next_power_of_two();
         let atomic_bytes = atomic.unwrap_or(ATOMIC_BYTES.min(capacity_bytes));
         within("atomic bound", atomic_bytes, 1, capacity_bytes)?;
-        Ok(PipeShape { capacity_bytes, segment_bytes, atomic_bytes })
+        Ok(PipeShape(Sizes { capacity_bytes, segment_bytes, atomic_bytes }))
     }
 
     /// Makes a shape of this capacity. Segment and atomic bound are those `asked` for. Those not
@@ -89,48 +97,53 @@ impl PipeShape {
         now: (Option<u64>, Option<u64>),
     ) -> Result<PipeShape, OutOfRange> {
         let plain = PipeShape::new(page_bytes, capacity, asked.0, None)?;
-        let segments =
-            (plain.capacity_bytes >> MOST_SHIFT).max(LEAST_SEGMENT_BYTES)..=plain.capacity_bytes;
+        let segments = (plain.0.capacity_bytes >> MOST_SHIFT).max(LEAST_SEGMENT_BYTES)
+            ..=plain.0.capacity_bytes;
         let segment = asked.0.or(now.0.filter(|bytes| segments.contains(bytes)));
         let plain = PipeShape::new(page_bytes, capacity, segment, None)?;
-        let atomic = asked.1.or(now.1.filter(|bytes| (1..=plain.capacity_bytes).contains(bytes)));
+        let atomic = asked.1.or(now.1.filter(|bytes| (1..=plain.0.capacity_bytes).contains(bytes)));
         PipeShape::new(page_bytes, capacity, segment, atomic)
+    }
+
+    /// Returns the sizes.
+    pub fn sizes(&self) -> Sizes {
+        self.0
     }
 
     /// Returns the bytes that the pipe holds.
     pub fn capacity_bytes(&self) -> u64 {
-        self.capacity_bytes
+        self.0.capacity_bytes
     }
 
     /// Returns the bytes after which a longer write is published.
     pub fn segment_bytes(&self) -> u64 {
-        self.segment_bytes
+        self.0.segment_bytes
     }
 
     /// Returns the bytes of the longest write that appears whole.
     pub fn atomic_bytes(&self) -> u64 {
-        self.atomic_bytes
+        self.0.atomic_bytes
     }
 
     /// Returns how much of a write to copy and publish now: 0 if there is too little room.
     ///
     /// `left` bytes of a write of `whole` remain, and `room` bytes are free.
     pub fn step_bytes(&self, whole: u64, left: u64, room: u64) -> u64 {
-        if whole <= self.atomic_bytes {
+        if whole <= self.0.atomic_bytes {
             return if room >= left { left } else { 0 };
         }
-        left.min(room).min(self.segment_bytes)
+        left.min(room).min(self.0.segment_bytes)
     }
 
     /// Returns how much of a read of `left` bytes to take before their room is given back: a segment,
     /// so that a writer goes on while a long read copies.
     pub fn read_step_bytes(&self, left: u64) -> u64 {
-        left.min(self.segment_bytes)
+        left.min(self.0.segment_bytes)
     }
 
     /// Returns the room that a writer without room waits for, with `left` of `whole` bytes to write.
     pub fn wanted_bytes(&self, whole: u64, left: u64) -> u64 {
-        if whole <= self.atomic_bytes { left.max(1) } else { 1 }
+        if whole <= self.0.atomic_bytes { left.max(1) } else { 1 }
     }
 
     /// Whether the reader wakes a sleeping writer that wants `wanted` bytes of room.
@@ -138,7 +151,7 @@ impl PipeShape {
     /// It waits for a segment even if less is wanted, so that the two do not take turns over every
     /// small chunk, and for what is wanted if that is more.
     pub fn wakes_writer(&self, room: u64, wanted: u64) -> bool {
-        room >= self.segment_bytes.max(wanted).min(self.capacity_bytes)
+        room >= self.0.segment_bytes.max(wanted).min(self.0.capacity_bytes)
     }
 }
 

@@ -8,7 +8,7 @@ use weir_policy::paging::swapping::{
     self, Exchange, Interval, Rotation, RotationFacts, SwapFacts, Thrashing,
 };
 use weir_policy::paging::{
-    Advice, LEAST_FRAMES, PagingAction, PagingPolicy, PagingSettings, Replacement, Run, Touch,
+    Advice, LEAST_FRAMES, PageReplacement, PagingAction, PagingPolicy, PagingSettings, Run, Touch,
 };
 
 const PAGES: u32 = 2048;
@@ -18,7 +18,7 @@ fn settings(frames: u32) -> PagingSettings {
         pages: PAGES,
         frames,
         most_cluster: 32,
-        replacement: Replacement::Clock,
+        replacement: PageReplacement::Clock,
         looks: false,
         starts_filed: false,
     }
@@ -64,7 +64,7 @@ fn run(world: &mut World, order: Order, references: u32) {
 /// the other, and it never ended.
 #[test]
 fn an_access_across_two_pages_meets_both() {
-    for rule in Replacement::ALL {
+    for rule in PageReplacement::ALL {
         for advice in [Advice::Normal, Advice::Sequential, Advice::Random] {
             for frames in [LEAST_FRAMES, 11, 40] {
                 let settings =
@@ -126,7 +126,7 @@ fn touch_all_ways(world: &mut World, references: u32) {
 #[test]
 fn what_is_read_is_what_was_written_last_and_memory_stays_within_its_budget() {
     for looks in [false, true] {
-        for replacement in Replacement::ALL {
+        for replacement in PageReplacement::ALL {
             for frames in [LEAST_FRAMES, LEAST_FRAMES + 3, 64, 500] {
                 let settings = PagingSettings { replacement, looks, ..settings(frames) };
                 let mut world = World::new(settings);
@@ -250,7 +250,7 @@ fn a_clock_keeps_what_is_touched_often() {
         }
         world.policy.counts().hard - before
     };
-    assert!(kept(Replacement::Clock) * 100 < kept(Replacement::Fifo) * 97);
+    assert!(kept(PageReplacement::Clock) * 100 < kept(PageReplacement::Fifo) * 97);
 }
 
 #[test]

@@ -22,12 +22,8 @@ struct Args {
     /// The file that names the cluster
     name: PathBuf,
     /// How many turns
-    #[arg(long, default_value = "1000", value_parser = count)]
+    #[arg(long, default_value_t = 1000)]
     turns: u64,
-}
-
-fn count(text: &str) -> std::result::Result<u64, String> {
-    weir::tune::parse_size(text).ok_or_else(|| String::from("not a number; write 1000 or 64K"))
 }
 
 fn main() -> ExitCode {

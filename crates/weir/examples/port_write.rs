@@ -12,15 +12,11 @@ struct Args {
     /// The name of the port
     name: PathBuf,
     /// How many messages
-    #[arg(long, default_value = "1000", value_parser = count)]
+    #[arg(long, default_value_t = 1000)]
     messages: u64,
     /// How long to wait for a reader, in seconds
     #[arg(long, default_value_t = 5)]
     wait: u64,
-}
-
-fn count(text: &str) -> std::result::Result<u64, String> {
-    weir::tune::parse_size(text).ok_or_else(|| String::from("not a number; write 1000 or 64K"))
 }
 
 fn main() -> ExitCode {

@@ -120,11 +120,14 @@ pub use pool::region::{
     MappedRegion, PageReplacement, Region, RegionAccount, RegionAdvice, RegionOptions,
     SharedRegion, SharedRegionMember,
 };
-pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions, PoolRule};
+pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions};
 pub use port::{
     ElasticPort, Ending, Event, Identity, Lent, Port, PortCounts, PortHandle, PortName,
     PortOptions, PortWriter, PortWriterOptions, Received, WriterId, WriterStat,
 };
+/// What [`PoolOptions::rule`] sets (feature `rules`).
+#[cfg(feature = "rules")]
+pub use weir_policy::pool::Rule as PoolRule;
 /// What one end of a pipe or port has done so far, as its `account` returns it.
 ///
 /// ```

@@ -22,7 +22,7 @@ const FRAMES: u64 = 16;
 /// The rules, by the names that cases have.
 pub const RULES: [(&str, PoolRule); 3] = [
     ("standard", PoolRule::WriteThrough),
-    ("improved", PoolRule::Delayed),
+    ("improved", PoolRule::Bbn),
     ("synchronous", PoolRule::Synchronous),
 ];
 

@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Parses a size in bytes, as `weir::tune::parse_size` does.
+/// Parses a size in bytes.
 pub fn size(text: &str) -> Result<u64, String> {
-    weir::tune::parse_size(text)
+    weir_policy::size::parse_size(text)
         .ok_or_else(|| String::from("not a size; write 65536, 64K, 1.5G or 2T"))
 }
 

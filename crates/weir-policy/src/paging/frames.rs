@@ -1,6 +1,6 @@
 //! Which page is in which frame, and the hand that goes around them.
 
-use super::Replacement;
+use super::PageReplacement;
 use alloc::collections::{TryReserveError, VecDeque};
 use alloc::vec::Vec;
 
@@ -73,8 +73,8 @@ impl PageFrames {
     }
 
     /// The next frame that the rule looks at, and its page.
-    pub fn next(&mut self, rule: Replacement) -> (u32, u32) {
-        let frame = if rule == Replacement::Random {
+    pub fn next(&mut self, rule: PageReplacement) -> (u32, u32) {
+        let frame = if rule == PageReplacement::Random {
             self.below(self.count())
         } else {
             self.hand = (self.hand + 1) % self.count();

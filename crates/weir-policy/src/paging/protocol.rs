@@ -7,19 +7,21 @@ pub const LEAST_FRAMES: u32 = 8;
 
 /// The rule that chooses which page goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Replacement {
-    /// The next one around the frames that was not touched since the hand passed it.
+#[non_exhaustive]
+pub enum PageReplacement {
+    /// The next page around that was not touched since the last time around.
     #[default]
     Clock,
-    /// The next one around the frames.
+    /// The next page around.
     Fifo,
-    /// Any.
+    /// Any page.
     Random,
 }
 
-impl Replacement {
+impl PageReplacement {
     /// All rules.
-    pub const ALL: [Replacement; 3] = [Replacement::Clock, Replacement::Fifo, Replacement::Random];
+    pub const ALL: [PageReplacement; 3] =
+        [PageReplacement::Clock, PageReplacement::Fifo, PageReplacement::Random];
 }
 
 /// The order in which pages will be touched.
@@ -44,7 +46,7 @@ pub struct PagingSettings {
     /// The most pages of a cluster: a power of two up to [`MOST_CLUSTER`].
     pub most_cluster: u32,
     /// Which page goes.
-    pub replacement: Replacement,
+    pub replacement: PageReplacement,
     /// Touches are seen by faults only. The driver looks ([`PagingAction::Look`]) which pages are
     /// dirty before they go, and one page of a cluster stands for the others.
     pub looks: bool,

@@ -2,7 +2,7 @@
 
 use super::frames::{NONE, PageFrames};
 use super::table::{COLD, DIRTY, PageEntry, PageTable, Place, REFERENCED};
-use super::{MOST_CLUSTER, PagingSettings, Replacement};
+use super::{MOST_CLUSTER, PageReplacement, PagingSettings};
 use alloc::collections::{TryReserveError, VecDeque};
 
 /// A page's frame may be this far before the hand when it goes along with its neighbour.
@@ -11,7 +11,7 @@ const ALONG: u32 = 2 * MOST_CLUSTER;
 /// The rule by which pages go, and those that go before others.
 #[derive(Debug)]
 pub struct Victims {
-    rule: Replacement,
+    rule: PageReplacement,
     /// Pages that go before others.
     pub cold: VecDeque<u32>,
     /// Writing fails at present, so dirty pages stay.
@@ -47,7 +47,7 @@ impl Victims {
             return None;
         }
         let entry = &mut pages[page];
-        if self.rule == Replacement::Clock && entry.has(REFERENCED) {
+        if self.rule == PageReplacement::Clock && entry.has(REFERENCED) {
             entry.flags &= !REFERENCED;
             return None;
         }
@@ -61,7 +61,7 @@ impl Victims {
     /// Whether a page goes along with its neighbour: its turn comes soon, and it was not touched.
     pub fn goes_along(&self, page: &PageEntry, frames: &PageFrames) -> bool {
         self.may_go(page)
-            && self.rule != Replacement::Random
+            && self.rule != PageReplacement::Random
             && !page.has(REFERENCED)
             && (frames.turns_until(page.frame) < ALONG || page.has(COLD))
     }

@@ -60,7 +60,11 @@ impl Checksum {
 
 /// Parses sizes such as "64K".
 pub fn size(text: &str) -> Result<u64, String> {
-    weir::tune::parse_size(text).ok_or_else(|| String::from("not a size; write 65536, 64K or 1G"))
+    let units = [("K", 10), ("M", 20), ("G", 30)];
+    let unit = units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
+    let (digits, shift) = unit.unwrap_or((text, 0));
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| String::from("not a size; write 65536, 64K or 1G"))
 }
 
 /// Prints the bytes and the rate.

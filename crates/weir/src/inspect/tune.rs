@@ -3,6 +3,6 @@
 mod calibrate;
 mod live;
 
-pub use crate::pipe::defaults::{Caches, Habits, Settings, caches, parse_size, path};
+pub use crate::pipe::defaults::{Caches, Habits, Settings, caches, path};
 pub use calibrate::{Progress, calibrate};
 pub use live::{Ask, ask};

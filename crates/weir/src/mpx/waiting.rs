@@ -24,9 +24,9 @@ pub struct Idle {
 
 impl Idle {
     pub fn new(waiting: Waiting) -> Idle {
-        let levers = Options::new().resolve().map(|found| found.levers);
+        let habits = Options::new().resolve().map(|found| found.habits);
         let (wake_ns, backoff_ns) =
-            levers.map_or((WAKE_NS, 0), |levers| (levers.wake_ns, levers.backoff_ns));
+            habits.map_or((WAKE_NS, 0), |habits| (habits.wake_ns, habits.backoff_ns));
         let (spinner, head_start) =
             (Spinner::new(waiting, wake_ns), HeadStart::new(waiting, backoff_ns));
         Idle { spinner, head_start, last: 0 }

@@ -8,10 +8,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use weir_policy::pipe::{self, Levers, OutOfRange, PipeShape};
+use weir_policy::pipe::{self, OutOfRange, PipeShape};
+use weir_policy::size::parse_size;
 use weir_sys::forks;
 
-/// The sizes of a pipe in use.
+/// What [`Endpoint::sizes`](crate::Endpoint::sizes) returns.
 ///
 /// ```
 /// let (writer, _reader) = weir::pipe(&weir::Options::new().capacity_bytes(65_536))?;
@@ -20,70 +21,24 @@ use weir_sys::forks;
 /// assert!(sizes.segment_bytes <= sizes.capacity_bytes);
 /// # Ok::<(), weir::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Sizes {
-    /// How many bytes the pipe holds.
-    pub capacity_bytes: u64,
-    /// After how many bytes a longer write is published.
-    pub segment_bytes: u64,
-    /// The longest write that appears whole, in bytes.
-    pub atomic_bytes: u64,
-}
+pub use weir_policy::pipe::Sizes;
 
-impl Sizes {
-    pub(crate) fn of(shape: PipeShape) -> Sizes {
-        Sizes {
-            capacity_bytes: shape.capacity_bytes(),
-            segment_bytes: shape.segment_bytes(),
-            atomic_bytes: shape.atomic_bytes(),
-        }
-    }
-}
-
-/// The sizes of a CPU's caches; 0 if unknown.
+/// What [`caches`] returns.
 ///
 /// ```
 /// let caches: weir::tune::Caches = weir::tune::caches();
 /// println!("second level: {} bytes, third: {}", caches.second_bytes, caches.third_bytes);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Caches {
-    /// The bytes of the second level, which a CPU has for itself.
-    pub second_bytes: u64,
-    /// The bytes of the third level, which CPUs share.
-    pub third_bytes: u64,
-}
+pub use weir_policy::pipe::Caches;
 
-/// How pipes behave by default: as calibration found, or as follows from the caches.
+/// What [`Settings::habits`] and [`calibrate`](crate::tune::calibrate) return.
 ///
 /// ```
 /// let habits: weir::tune::Habits = weir::tune::Settings::default().habits();
 /// assert!(habits.capacity_bytes > 0);
 /// println!("a wake-up costs {} ns", habits.wake_ns);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Habits {
-    /// How many bytes a pipe holds.
-    pub capacity_bytes: u64,
-    /// Whether a reader stores into each cache line that it has read, in rings of about
-    /// `capacity_bytes`. Where this size fits the second-level cache and a ring does not, it does not
-    /// there; the other way round it does.
-    pub dirties: bool,
-    /// How long a streaming reader that has run dry lets the writer run ahead; 0 for not at all.
-    pub backoff_ns: u64,
-    /// What waking the other end costs, which bounds spinning.
-    pub wake_ns: u64,
-}
-
-impl Habits {
-    pub(crate) fn of(levers: Levers) -> Habits {
-        let Levers { capacity_bytes, dirties, backoff_ns, wake_ns } = levers;
-        Habits { capacity_bytes, dirties, backoff_ns, wake_ns }
-    }
-}
+pub use weir_policy::pipe::Habits;
 
 /// The defaults that are set, and what was measured. `None` means not set.
 ///
@@ -139,56 +94,16 @@ pub fn caches() -> Caches {
     caches
 }
 
-pub(crate) fn by_caches() -> Levers {
-    pipe::fallback(policy_caches())
-}
-
-pub(crate) fn policy_caches() -> pipe::CacheSizes {
-    static SIZES: OnceLock<pipe::CacheSizes> = OnceLock::new();
-    *forks::get_or_make(&SIZES, || {
-        let Caches { second_bytes, third_bytes } = caches();
-        pipe::CacheSizes { second_bytes, third_bytes }
-    })
-}
-
-/// Parses a size as people write it: `65536`, `64K`, `1.5G`, `2T`. Returns bytes.
-///
-/// K, M, G and T are powers of 1024, in either case; `KB` and `KiB` mean the same (as in `pv`). A
-/// fraction needs a unit, and is rounded down to whole bytes. `None` if the text is not a size, or
-/// the size does not fit 64 bits.
-pub fn parse_size(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(at);
-    let shift = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        "t" | "tb" | "tib" => 40,
-        _ => return None,
-    };
-    let Some((whole, fraction)) = number.split_once('.') else {
-        return number.parse::<u64>().ok()?.checked_mul(1 << shift);
-    };
-    if shift == 0 {
-        return None;
-    }
-    let whole = whole.parse::<u64>().ok()?.checked_mul(1 << shift)?;
-    // Further digits would be less than a byte.
-    let fraction = &fraction[..fraction.len().min(MOST_DIGITS)];
-    let parts = u128::from(fraction.parse::<u64>().ok()?) << shift;
-    // Less than a unit, so less than 2^40.
-    whole.checked_add((parts / 10_u128.pow(fraction.len() as u32)) as u64)
+/// As [`caches`], asked once.
+pub(crate) fn known_caches() -> Caches {
+    static CACHES: OnceLock<Caches> = OnceLock::new();
+    *forks::get_or_make(&CACHES, caches)
 }
 
 /// What errors call the file of settings.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display())
 }
-
-/// The digits of a fraction that count: a byte is more than 10^-13 of the largest unit.
-const MOST_DIGITS: usize = 15;
 
 impl Settings {
     /// Reads the file. Returns empty settings if there is none.
@@ -264,12 +179,7 @@ impl Settings {
 
     /// Returns how pipes behave under these settings.
     pub fn habits(&self) -> Habits {
-        self.measured.unwrap_or_else(|| Habits::of(by_caches()))
-    }
-
-    pub(crate) fn levers(&self) -> Levers {
-        let Habits { capacity_bytes, dirties, backoff_ns, wake_ns } = self.habits();
-        Levers { capacity_bytes, dirties, backoff_ns, wake_ns }
+        self.measured.unwrap_or_else(|| pipe::fallback(known_caches()))
     }
 
     /// Returns the sizes of a pipe under these settings.
@@ -277,10 +187,10 @@ impl Settings {
     /// # Errors
     /// A size is out of its range.
     pub fn sizes(&self) -> Result<Sizes> {
-        let capacity = self.capacity_bytes.unwrap_or_else(|| self.levers().capacity_bytes);
+        let capacity = self.capacity_bytes.unwrap_or_else(|| self.habits().capacity_bytes);
         let segment = self.segment_of(capacity);
         PipeShape::new(memory::page_bytes(), capacity, segment, self.atomic_bytes)
-            .map(Sizes::of)
+            .map(|shape| shape.sizes())
             .map_err(out_of_range)
     }
 
@@ -354,21 +264,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_people_write_them() {
-        let sizes =
-            [("4096", 4096), ("64K", 65_536), ("1m", 1 << 20), ("2GiB", 2 << 30), ("7 ", 7)];
-        let fractions = [("1.5G", 3 << 29), ("2T", 2 << 40), ("0.5tib", 1 << 39), ("1.0K", 1024)];
-        let cut =
-            [("0.1K", 102), ("1.99999999999999999999999K", 2047), ("16777215T", 0xff_ffff << 40)];
-        let sizes = [&sizes[..], &fractions, &cut].concat();
-        sizes.iter().for_each(|(text, bytes)| assert_eq!(parse_size(text), Some(*bytes), "{text}"));
-        ["", "K", "-1", "1.5", "1.5B", ".5M", "1.M", "1.2.3M", "64X", "64KK", "1e3"]
-            .iter()
-            .chain(&["99999999999999999999", "99999999999999G", "16777216T", "+1K", "1. 5K"])
-            .for_each(|text| assert_eq!(parse_size(text), None, "{text}"));
-    }
-
-    #[test]
     fn a_shift_is_a_part_of_each_capacity() {
         let settings = Settings { segment_shift: Some(4), ..Settings::default() };
         let parts = [1, 4096, 100_000, 1 << 20].map(|capacity| settings.segment_of(capacity));
@@ -385,14 +280,14 @@ mod tests {
 
     #[test]
     fn settings_survive_a_round_trip_and_unknown_lines_are_named() {
-        let levers =
+        let habits =
             Habits { capacity_bytes: 1 << 20, dirties: true, backoff_ns: 900, wake_ns: 21_000 };
         let settings = Settings {
             capacity_bytes: Some(1 << 21),
             segment_bytes: None,
             segment_shift: Some(4),
             atomic_bytes: Some(512),
-            measured: Some(levers),
+            measured: Some(habits),
         };
         assert_eq!(Settings::parse(&settings.text()), Ok(settings));
         assert_eq!(Settings::parse("\n# all\n"), Ok(Settings::default()));

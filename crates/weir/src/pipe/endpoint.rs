@@ -113,7 +113,7 @@ impl<R: Ring> Endpoint<R> {
 
     /// Returns the sizes of the pipe, as this end knows them.
     pub fn sizes(&self) -> Sizes {
-        Sizes::of(self.end.shape)
+        self.end.shape.sizes()
     }
 
     /// Returns the account of the end.

@@ -1,12 +1,12 @@
 //! The options of pipes and their ends, and how the defaults complete them.
 
-use super::defaults::{Settings, out_of_range, policy_caches};
+use super::defaults::{Settings, known_caches, out_of_range};
 use crate::connect::acceptor::wait_until;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::park::{Timeout, Waiting};
 use std::time::Instant;
-use weir_policy::pipe::{Levers, OutOfRange, PipeShape};
+use weir_policy::pipe::{Habits, OutOfRange, PipeShape};
 
 /// The options of an end.
 #[derive(Clone, Debug, Default)]
@@ -108,19 +108,19 @@ impl Options {
     pub(crate) fn resolve_or(&self, refused: fn(OutOfRange) -> Error) -> Result<Resolved> {
         let settings = Settings::in_force()?;
         let end = &self.end;
-        let mut levers = settings.levers();
-        let dirties = Dirties { asked: end.dirties, levers };
-        levers.backoff_ns = end.backoff_ns.unwrap_or(levers.backoff_ns);
-        levers.capacity_bytes = settings.capacity_bytes.unwrap_or(levers.capacity_bytes);
+        let mut habits = settings.habits();
+        let dirties = Dirties { asked: end.dirties, habits };
+        habits.backoff_ns = end.backoff_ns.unwrap_or(habits.backoff_ns);
+        habits.capacity_bytes = settings.capacity_bytes.unwrap_or(habits.capacity_bytes);
         // A size that was not asked for fits itself to those that were.
-        let capacity = self.capacity_bytes.unwrap_or(levers.capacity_bytes);
+        let capacity = self.capacity_bytes.unwrap_or(habits.capacity_bytes);
         let (asked, usual) = (
             (self.segment_bytes, self.atomic_bytes),
             (settings.segment_of(capacity), settings.atomic_bytes),
         );
         let shape = PipeShape::fitted(memory::page_bytes(), capacity, asked, usual);
         let (waiting, most_bytes) = (end.waiting, end.most_bytes);
-        Ok(Resolved { shape: shape.map_err(refused)?, levers, dirties, waiting, most_bytes })
+        Ok(Resolved { shape: shape.map_err(refused)?, habits, dirties, waiting, most_bytes })
     }
 }
 
@@ -224,7 +224,7 @@ impl AsRef<EndOptions> for WriterOptions {
 #[derive(Clone, Copy, Debug)]
 pub struct Resolved {
     pub shape: PipeShape,
-    pub levers: Levers,
+    pub habits: Habits,
     pub dirties: Dirties,
     pub waiting: Waiting,
     pub most_bytes: Option<u64>,
@@ -234,12 +234,12 @@ pub struct Resolved {
 #[derive(Clone, Copy, Debug)]
 pub struct Dirties {
     asked: Option<bool>,
-    levers: Levers,
+    habits: Habits,
 }
 
 impl Dirties {
     pub fn in_ring(self, ring_bytes: u64) -> bool {
-        let by_size = || self.levers.dirties_in(ring_bytes, policy_caches().second_bytes);
+        let by_size = || self.habits.dirties_in(ring_bytes, known_caches().second_bytes);
         self.asked.unwrap_or_else(by_size)
     }
 }

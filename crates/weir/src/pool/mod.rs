@@ -19,7 +19,7 @@ mod writer;
 
 pub(crate) use self::core::Backlog;
 pub use account::PoolAccount;
-pub use options::{PoolOptions, PoolRule};
+pub use options::PoolOptions;
 pub use reader::BacklogReader;
 pub use writer::BacklogWriter;
 

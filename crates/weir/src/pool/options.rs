@@ -10,42 +10,6 @@ use weir_policy::pool::{LEAST_FRAMES, PoolSettings, Rule};
 /// The most frames of a pool, and the most blocks in its file. Both have numbers of 32 bits.
 const MOST_BLOCKS: u64 = 1 << 26;
 
-/// The rule by which a pool writes blocks to its file.
-///
-/// The last three repeat systems of 1978 (BBN Report 3970), to be measured beside the first.
-///
-/// ```
-/// use weir::{Pool, PoolOptions, PoolRule};
-/// let pool = Pool::new(&PoolOptions::new().rule(PoolRule::Delayed))?;
-/// # Ok::<(), weir::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PoolRule {
-    /// Nothing is written while memory suffices. Then those blocks give way that are expected to be
-    /// read last.
-    #[default]
-    LongestDrain,
-    /// Writes are delayed and cancelled by the reader; when no frame is left the oldest block is
-    /// written.
-    Delayed,
-    /// Every block is written as soon as it is full.
-    WriteThrough,
-    /// As `WriteThrough`, and writers wait until their block is in the file.
-    Synchronous,
-}
-
-impl PoolRule {
-    fn rule(self) -> Rule {
-        match self {
-            PoolRule::LongestDrain => Rule::LongestDrain,
-            PoolRule::Delayed => Rule::Bbn,
-            PoolRule::WriteThrough => Rule::WriteThrough,
-            PoolRule::Synchronous => Rule::Synchronous,
-        }
-    }
-}
-
 /// Options of a pool, for [`Pool::new`](super::Pool::new).
 ///
 /// ```
@@ -136,7 +100,8 @@ impl PoolOptions {
         self
     }
 
-    /// Sets the rule by which blocks are written to the file.
+    /// Sets the rule by which blocks are written to the file. All but the default repeat older
+    /// systems, to be measured beside it.
     ///
     /// ```
     /// use weir::{Pool, PoolOptions, PoolRule};
@@ -144,13 +109,8 @@ impl PoolOptions {
     /// let pool = Pool::new(&options.spill_directory(std::env::temp_dir()))?;
     /// # Ok::<(), weir::Error>(())
     /// ```
-    pub fn rule(mut self, rule: PoolRule) -> PoolOptions {
-        self.rule = rule.rule();
-        self
-    }
-
-    #[cfg(test)]
-    pub(super) fn any_rule(mut self, rule: Rule) -> PoolOptions {
+    #[cfg(any(test, feature = "rules"))]
+    pub fn rule(mut self, rule: Rule) -> PoolOptions {
         self.rule = rule;
         self
     }

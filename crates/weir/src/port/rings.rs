@@ -91,7 +91,7 @@ impl Rings {
         options: &PortOptions,
     ) -> Rings {
         let resolved = choice.resolved();
-        let spinner = Spinner::new(resolved.waiting, resolved.levers.wake_ns);
+        let spinner = Spinner::new(resolved.waiting, resolved.habits.wake_ns);
         Rings {
             object: READ.object(acceptor.path()).into(),
             acceptor,

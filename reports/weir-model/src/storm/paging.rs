@@ -7,8 +7,8 @@
 
 use super::{Ended, Trace};
 use weir_policy::paging::{
-    Advice, LEAST_FRAMES, MOST_CLUSTER, PagingAction, PagingPolicy, PagingSettings, Replacement,
-    Run, Touch,
+    Advice, LEAST_FRAMES, MOST_CLUSTER, PageReplacement, PagingAction, PagingPolicy,
+    PagingSettings, Run, Touch,
 };
 use weir_policy::random::Random;
 
@@ -71,7 +71,7 @@ impl Storm {
             pages,
             frames: LEAST_FRAMES + random.below(40) as u32,
             most_cluster: 1 + random.below(u64::from(MOST_CLUSTER)) as u32,
-            replacement: Replacement::ALL[random.below(3) as usize],
+            replacement: PageReplacement::ALL[random.below(3) as usize],
             looks: random.once_in(2),
             starts_filed: random.once_in(2),
         };

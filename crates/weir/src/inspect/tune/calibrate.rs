@@ -2,12 +2,12 @@
 
 use crate::error::Result;
 use crate::park::Waiting;
-use crate::pipe::defaults::{Habits, by_caches, policy_caches};
+use crate::pipe::defaults::{Habits, known_caches};
 use crate::pipe::options::Options;
 use crate::pipe::stream::pipe;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{RingTrial, choose};
+use weir_policy::pipe::{RingTrial, choose, fallback};
 
 const CAPACITY_BYTES: [u64; 4] = [256 << 10, 1 << 20, 2 << 20, 4 << 20];
 /// Rounds over all trials. The best round of a trial counts, since other work only slows it down.
@@ -40,7 +40,7 @@ pub struct Progress {
 /// # Errors
 /// A pipe cannot be made.
 pub fn calibrate(mut progress: impl FnMut(Progress)) -> Result<Habits> {
-    let Some(cpus) = two_cpus() else { return Ok(Habits::of(by_caches())) };
+    let Some(cpus) = two_cpus() else { return Ok(fallback(known_caches())) };
     let kinds: Vec<(u64, bool)> =
         CAPACITY_BYTES.iter().flat_map(|bytes| [(*bytes, false), (*bytes, true)]).collect();
     let mut best = vec![0.0_f64; kinds.len()];
@@ -63,7 +63,7 @@ pub fn calibrate(mut progress: impl FnMut(Progress)) -> Result<Habits> {
             rate,
         })
         .collect();
-    Ok(Habits::of(choose(policy_caches(), &trials, wake_ns(cpus)?)))
+    Ok(choose(known_caches(), &trials, wake_ns(cpus)?))
 }
 
 fn two_cpus() -> Option<[usize; 2]> {

@@ -84,5 +84,5 @@ pub fn ask(file: impl AsFd, ask: Ask) -> Result<Sizes> {
     tuning.atomic_bytes.store(shape.atomic_bytes(), Ordering::Relaxed);
     // Release pairs with the acquire in `Tuning::take_up`.
     tuning.change.fetch_add(1, Ordering::Release);
-    Ok(Sizes::of(shape))
+    Ok(shape.sizes())
 }

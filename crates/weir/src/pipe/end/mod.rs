@@ -128,11 +128,11 @@ impl End {
     ) -> End {
         let mut end = End {
             shape: resolved.shape,
-            head_start: HeadStart::new(resolved.waiting, resolved.levers.backoff_ns),
+            head_start: HeadStart::new(resolved.waiting, resolved.habits.backoff_ns),
             dirtying: Dirtying::new(resolved.dirties),
             role: life.role(),
             file,
-            spinner: Spinner::new(resolved.waiting, resolved.levers.wake_ns),
+            spinner: Spinner::new(resolved.waiting, resolved.habits.wake_ns),
             fences: Fences::default(),
             tuning: Tuning::new(resolved),
             spill_reports: SpillReports::default(),

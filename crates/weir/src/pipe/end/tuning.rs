@@ -18,7 +18,7 @@ impl Tuning {
     pub fn new(resolved: &Resolved) -> Tuning {
         let capacity = resolved.shape.capacity_bytes();
         let wishes =
-            CapacityWishes::new(capacity, resolved.levers.capacity_bytes, resolved.most_bytes);
+            CapacityWishes::new(capacity, resolved.habits.capacity_bytes, resolved.most_bytes);
         Tuning { seen: 0, wishes }
     }
 

@@ -4,9 +4,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{page_bytes, usual_directory};
 use crate::pool::Pool;
 use std::path::PathBuf;
-use weir_policy::paging::{LEAST_FRAMES, MOST_CLUSTER, PagingSettings, Replacement};
+use weir_policy::paging::{LEAST_FRAMES, MOST_CLUSTER, PagingSettings};
 
-/// The rule that chooses which page goes.
+/// What [`RegionOptions::replacement`] sets.
 ///
 /// ```
 /// use weir::{PageReplacement, Region, RegionOptions};
@@ -14,17 +14,7 @@ use weir_policy::paging::{LEAST_FRAMES, MOST_CLUSTER, PagingSettings, Replacemen
 /// let region = Region::new(4 << 20, &options)?;
 /// # Ok::<(), weir::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PageReplacement {
-    /// The next page around that was not touched since the last time around.
-    #[default]
-    Clock,
-    /// The next page around.
-    Fifo,
-    /// Any page.
-    Random,
-}
+pub use weir_policy::paging::PageReplacement;
 
 /// Options of a region, for [`Region::new`](super::Region::new) and
 /// [`MappedRegion::new`](super::MappedRegion::new).
@@ -130,11 +120,7 @@ impl RegionOptions {
             pages,
             frames: frames.max(LEAST_FRAMES),
             most_cluster: (self.most_cluster_bytes / page).clamp(1, MOST_CLUSTER.into()) as u32,
-            replacement: match self.replacement {
-                PageReplacement::Clock => Replacement::Clock,
-                PageReplacement::Fifo => Replacement::Fifo,
-                PageReplacement::Random => Replacement::Random,
-            },
+            replacement: self.replacement,
             looks,
             starts_filed: filed,
         })

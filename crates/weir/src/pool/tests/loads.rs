@@ -96,7 +96,7 @@ impl Driven {
         let now_ns = Arc::new(AtomicU64::new(0));
         let mut options = options(frames as usize, SLOTS as usize)
             .cluster_bytes(u64::from(CLUSTER) * PAGE as u64)
-            .any_rule(rule);
+            .rule(rule);
         options.clock = PoolClock::Set(now_ns.clone());
         let made = make(options);
         made.faults.hold(TransferDirection::ToDisk, true);

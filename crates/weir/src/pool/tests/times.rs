@@ -90,7 +90,7 @@ fn a_pool_in_trouble_sleeps_while_no_frame_is_short() {
 #[test]
 fn a_reader_that_does_not_come_holds_up_nobody() {
     let directory = tempfile::tempdir().expect("a directory");
-    let options = options(4, 6).any_rule(weir_policy::pool::Rule::OldestFirst);
+    let options = options(4, 6).rule(weir_policy::pool::Rule::OldestFirst);
     // The real engine, whose thread sleeps until it is woken.
     let pool = Pool::new(&options.spill_directory(directory.path())).expect("a pool");
     let mut ends: Vec<_> = (0..3).map(|_| pool.backlog().expect("backlog")).collect();

@@ -7,20 +7,22 @@
 //! reader's own cache, where they were only read. Those of a larger one are mostly in the third level
 //! when the writer comes back to them.
 
-/// The defaults of a pipe.
+/// How pipes behave by default: as calibration found, or as follows from the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Levers {
-    /// Its capacity.
+pub struct Habits {
+    /// How many bytes a pipe holds.
     pub capacity_bytes: u64,
-    /// Whether a reader of such a ring stores into each line it has read.
+    /// Whether a reader stores into each cache line that it has read, in rings of about
+    /// `capacity_bytes`. Where this size fits the second-level cache and a ring does not, it does not
+    /// there; the other way round it does.
     pub dirties: bool,
-    /// How long a streaming reader that has run dry backs off; 0 for not at all.
+    /// How long a streaming reader that has run dry lets the writer run ahead; 0 for not at all.
     pub backoff_ns: u64,
-    /// How long waking the other end takes, which bounds spinning.
+    /// What waking the other end costs, which bounds spinning.
     pub wake_ns: u64,
 }
 
-impl Levers {
+impl Habits {
     /// Returns whether a reader of a ring of this size stores into each line it has read.
     ///
     /// What holds for a ring larger than the second-level cache says nothing of one that fits it, and
@@ -32,12 +34,12 @@ impl Levers {
     }
 }
 
-/// The sizes of the caches; 0 where unknown.
+/// The sizes of a CPU's caches; 0 if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheSizes {
-    /// The second level, which a CPU has for itself.
+pub struct Caches {
+    /// The bytes of the second level, which a CPU has for itself.
     pub second_bytes: u64,
-    /// The third level, which CPUs share.
+    /// The bytes of the third level, which CPUs share.
     pub third_bytes: u64,
 }
 
@@ -63,7 +65,7 @@ const BACKOFF_NS: u64 = 1_000;
 
 /// Chooses without trials: a ring twice the second-level cache, within 1 to 4 MiB and a quarter of
 /// the third-level cache.
-pub fn fallback(caches: CacheSizes) -> Levers {
+pub fn fallback(caches: Caches) -> Habits {
     let third = if caches.third_bytes == 0 { u64::MAX } else { caches.third_bytes / 4 };
     let fits = |bytes: u64| if bytes == 0 { 0 } else { 1 << bytes.ilog2() };
     let capacity_bytes = (2 * caches.second_bytes)
@@ -71,11 +73,11 @@ pub fn fallback(caches: CacheSizes) -> Levers {
         .min(fits(third))
         .clamp(LEAST_BYTES, MOST_BYTES);
     let dirties = capacity_bytes <= caches.second_bytes;
-    Levers { capacity_bytes, dirties, backoff_ns: BACKOFF_NS, wake_ns: WAKE_NS }
+    Habits { capacity_bytes, dirties, backoff_ns: BACKOFF_NS, wake_ns: WAKE_NS }
 }
 
 /// Chooses the smallest capacity that is about as fast as the fastest, and the habit that helps it.
-pub fn choose(caches: CacheSizes, trials: &[RingTrial], wake_ns: u64) -> Levers {
+pub fn choose(caches: Caches, trials: &[RingTrial], wake_ns: u64) -> Habits {
     let best = |of: &dyn Fn(&RingTrial) -> bool| {
         trials.iter().filter(|trial| of(trial)).map(|trial| trial.rate).fold(0.0, f64::max)
     };
@@ -87,14 +89,14 @@ pub fn choose(caches: CacheSizes, trials: &[RingTrial], wake_ns: u64) -> Levers 
     let here = |dirties| best(&|t| t.capacity_bytes == capacity_bytes && t.dirties == dirties);
     let dirties = here(true) > WORTH * here(false);
     let wake_ns = if wake_ns == 0 { WAKE_NS } else { wake_ns };
-    Levers { capacity_bytes, dirties, backoff_ns: BACKOFF_NS, wake_ns }
+    Habits { capacity_bytes, dirties, backoff_ns: BACKOFF_NS, wake_ns }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const CACHES: CacheSizes = CacheSizes { second_bytes: 1 << 20, third_bytes: 32 << 20 };
+    const CACHES: Caches = Caches { second_bytes: 1 << 20, third_bytes: 32 << 20 };
 
     fn trial(mib: u64, dirties: bool, rate: f64) -> RingTrial {
         RingTrial { capacity_bytes: mib << 20, dirties, rate }
@@ -103,8 +105,8 @@ mod tests {
     #[test]
     fn without_trials_the_ring_lies_between_the_caches() {
         assert_eq!(fallback(CACHES).capacity_bytes, 2 << 20);
-        assert_eq!(fallback(CacheSizes::default()).capacity_bytes, 1 << 20);
-        let small = CacheSizes { second_bytes: 4 << 20, third_bytes: 6 << 20 };
+        assert_eq!(fallback(Caches::default()).capacity_bytes, 1 << 20);
+        let small = Caches { second_bytes: 4 << 20, third_bytes: 6 << 20 };
         assert_eq!(fallback(small).capacity_bytes, 1 << 20);
         assert!(fallback(small).dirties, "it fits the second level");
         assert_eq!(choose(CACHES, &[], 0), fallback(CACHES));
@@ -112,8 +114,8 @@ mod tests {
 
     #[test]
     fn a_ring_that_fits_the_second_level_is_dirtied_unless_trials_say_otherwise() {
-        let dirties = |levers: Levers| {
-            [256 << 10, 1 << 20, 2 << 20].map(|ring| levers.dirties_in(ring, CACHES.second_bytes))
+        let dirties = |habits: Habits| {
+            [256 << 10, 1 << 20, 2 << 20].map(|ring| habits.dirties_in(ring, CACHES.second_bytes))
         };
         assert_eq!(dirties(fallback(CACHES)), [true, true, false]);
         let large = [trial(2, false, 20.0), trial(2, true, 20.0)];
@@ -124,7 +126,7 @@ mod tests {
         assert_eq!(dirties(choose(CACHES, &small, 0)), [true, true, false]);
         let pays = [trial(2, false, 20.0), trial(2, true, 30.0)];
         assert_eq!(dirties(choose(CACHES, &pays, 0)), [true; 3]);
-        assert!(!fallback(CacheSizes::default()).dirties_in(4096, 0), "nothing is known");
+        assert!(!fallback(Caches::default()).dirties_in(4096, 0), "nothing is known");
     }
 
     #[test]
@@ -135,9 +137,9 @@ mod tests {
             trial(4, false, 25.0),
             trial(4, true, 10.0),
         ];
-        let levers = choose(CACHES, &trials, 15_000);
+        let habits = choose(CACHES, &trials, 15_000);
         assert_eq!(
-            (levers.capacity_bytes, levers.dirties, levers.wake_ns),
+            (habits.capacity_bytes, habits.dirties, habits.wake_ns),
             (1 << 20, true, 15_000)
         );
         let flat = [trial(1, false, 20.0), trial(1, true, 20.5), trial(2, false, 20.2)];
