@@ -10,6 +10,7 @@
 mod args;
 mod buffer;
 mod port;
+mod processes;
 mod products;
 mod report;
 mod run;

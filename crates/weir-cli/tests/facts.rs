@@ -4,7 +4,7 @@
 mod common;
 
 use common::killed::Killed;
-use common::{Ran, WEIR, alone, have, pipeline, quota, weir_run_in};
+use common::{Ran, WEIR, alone, have, pipeline, python, quota, weir_run_in};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -356,4 +356,52 @@ fn a_process_that_is_hidden_is_shown() {
     assert!(json.contains("hidden process") || json.contains("othersleep"), "{said}");
     assert!(said.contains("weir may not inspect"), "{said}");
     assert!(said.contains("on something that weir may not see"), "{said}");
+}
+
+/// With all that a user's pipes may hold used up, a pipe of 8 KiB was said to have the kernel's usual size.
+/// And weir itself used it up: 256 of its pipes are all.
+#[test]
+fn pipes_leave_room_for_others_and_small_ones_are_told_of() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can become another user");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    // The file of the test may lie where another user cannot read.
+    let copy = directory.path().join("weir");
+    std::fs::copy(WEIR, &copy).expect("copied");
+    for path in [directory.path(), copy.as_path()] {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(path, mode).expect("permissions");
+    }
+    // Takes all that pipes of this user may hold, gives some of it back, and runs weir.
+    let text = "import fcntl, os, subprocess, sys\nuser, back = int(sys.argv[1]), int(sys.argv[2])\n\
+                os.setgid(user); os.setuid(user); held = []\nwhile True:\n r, w = os.pipe()\n \
+                size = fcntl.fcntl(w, 1032)\n \
+                if size < 65536: break\n held.append((r, w))\n \
+                try: fcntl.fcntl(w, 1031, 1 << 20)\n \
+                except OSError: pass\n\
+                [os.close(fd) for ends in [(r, w)] + held[:back] for fd in ends]\n\
+                sys.exit(subprocess.run(sys.argv[3:], env={**os.environ, 'HOME': '/nonexistent'}).returncode)\n";
+    let user = (61_000 + std::process::id() % 4000).to_string();
+    let run = |back: &str| {
+        let mut command = Command::new(python());
+        command.args(["-c", text, &user, back]).arg(&copy);
+        command.args(["run", "--verbose", "head -c 100000 /dev/zero | wc -c"]);
+        let output = command.current_dir("/").output().expect("python3");
+        assert_eq!(output.stdout, b"100000\n", "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    if std::fs::read_to_string("/proc/sys/fs/pipe-user-pages-soft").unwrap_or_default().trim() != "16384" {
+        eprintln!("SKIPPED: the limit is not the usual one");
+        return;
+    }
+    let used_up = run("0");
+    let told = "pipes hold 8 KiB: this user's pipes have used up fs.pipe-user-pages-soft";
+    assert!(used_up.contains(told), "{used_up}");
+    let little = run("4");
+    let told = "pipes hold 64 KiB: larger ones would leave this user's other pipes little";
+    assert!(little.contains(told), "{little}");
+    let enough = run("40");
+    assert!(!enough.contains("pipes hold") && enough.contains("256 KiB"), "{enough}");
 }

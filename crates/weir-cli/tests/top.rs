@@ -3,7 +3,7 @@
 mod common;
 
 use common::killed::Killed;
-use common::{WEIR, schema, until};
+use common::{WEIR, python, quota, schema, until};
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
@@ -14,6 +14,18 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
+
+/// A group of processes that is killed with the test.
+struct Staged(std::process::Child);
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if let Some(group) = rustix::process::Pid::from_raw(self.0.id() as i32) {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let _ = self.0.wait();
+    }
+}
 
 /// Two programs with a pipe between them.
 fn piped(from: &mut Command, to: &mut Command) -> (Killed, Killed) {
@@ -26,7 +38,10 @@ fn piped(from: &mut Command, to: &mut Command) -> (Killed, Killed) {
 /// The document of one look.
 fn top(args: &[&str]) -> Value {
     let mut command = Command::new(WEIR);
-    command.args(["top", "--json", "-", "--interval", "100ms"]).args(args);
+    command.args(["top", "--json", "-"]).args(args);
+    if !args.contains(&"--interval") {
+        command.args(["--interval", "100ms"]);
+    }
     let output = command.stdin(Stdio::null()).output().expect("weir starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     schema::check_text("weir.top/1", &output.stdout)
@@ -63,6 +78,78 @@ fn a_full_pipe_says_who_waits_for_whom() {
     let name = format!("{from} yes");
     assert!(between(&top(&["--filter", &name]), from, to).is_some());
     assert!(top(&["--filter", "nothing has this name"])["channels"] == serde_json::json!([]));
+}
+
+/// A pipe of 16 packets of a byte was not full, beside a writer that waited for room.
+#[test]
+fn a_pipe_that_takes_no_more_is_full_however_few_bytes_it_holds() {
+    let text = "import os, time\nr, w = os.pipe2(os.O_DIRECT)\nif os.fork() == 0:\n os.close(r)\n \
+                while True: os.write(w, b'x')\nos.close(w); time.sleep(120)\n";
+    let mut command = Command::new(python());
+    command.args(["-c", text]).stdin(Stdio::null()).process_group(0);
+    let staged = Staged(command.spawn().expect("python3"));
+    let (pid, mut found) = (staged.0.id(), None);
+    until("the writer waits", || {
+        let document = top(&[]);
+        let channels = document["channels"].as_array().cloned().unwrap_or_default();
+        let is = |it: &&Value| {
+            it["readers"].as_array().is_some_and(|ends| ends.iter().any(|end| end["pid"] == pid))
+        };
+        found = channels.iter().find(is).cloned();
+        found.as_ref().is_some_and(|it| it["writers"][0]["waiting"] == true)
+    });
+    let found = found.expect("seen");
+    assert_eq!((&found["full"], &found["fill_bytes"]), (&true.into(), &16.into()), "{found:#}");
+}
+
+/// Pipes that only wake a loop filled the screen.
+#[test]
+fn idle_pipes_are_shown_to_who_asks_for_them() {
+    let text = "import os, select, time\nr, w = os.pipe()\nother, _ = os.pipe()\nif os.fork() == 0:\n \
+                p = select.poll(); p.register(r, 1); p.register(other, 1); p.poll()\ntime.sleep(120)\n";
+    let mut command = Command::new(python());
+    command.args(["-c", text]).stdin(Stdio::null()).process_group(0);
+    let staged = Staged(command.spawn().expect("python3"));
+    let pid = staged.0.id();
+    let has = |args: &[&str]| {
+        let document = top(args);
+        let is = |it: &Value| {
+            it["writers"].as_array().is_some_and(|ends| ends.iter().any(|end| end["pid"] == pid))
+        };
+        let shown = document["channels"].as_array().is_some_and(|all| all.iter().any(is));
+        (shown, document["hidden_idle"].as_u64().expect("a number"))
+    };
+    until("both are seen", || has(&["--all"]).0);
+    let (shown, hidden) = has(&[]);
+    assert!(!shown && hidden >= 2, "{shown} {hidden}");
+    assert!(has(&["--filter", &pid.to_string()]).0);
+}
+
+#[test]
+fn a_batch_ends_after_so_many_tables() {
+    let (writer, _reader) = piped(&mut Command::new("yes"), Command::new("sleep").arg("120"));
+    let pid = writer.0.id().to_string();
+    let mut command = Command::new(WEIR);
+    command.args(["top", "-n", "3", "-i", "100ms", "--filter", &pid, "--json", "-"]);
+    let output = command.stdin(Stdio::null()).output().expect("weir starts");
+    let lines: Vec<&[u8]> = output.stdout.split_inclusive(|byte| *byte == b'\n').collect();
+    assert_eq!(lines.len(), 3, "{}", String::from_utf8_lossy(&output.stdout));
+    lines.iter().for_each(|line| drop(schema::check_text("weir.top/1", line)));
+}
+
+#[test]
+fn who_is_throttled_by_a_quota_is_named() {
+    let Some(group) = quota::Group::make() else {
+        eprintln!("SKIPPED: no control group can be made here");
+        return;
+    };
+    let (writer, reader) = piped(&mut Command::new("yes"), &mut Command::new("cat"));
+    group.add(writer.0.id() as i32);
+    let (from, to) = (writer.0.id(), reader.0.id());
+    until("the quota", || {
+        let found = between(&top(&["--interval", "500ms"]), from, to);
+        found.is_some_and(|it| it["writers"][0]["quota_cpus"] == 0.2)
+    });
 }
 
 #[test]

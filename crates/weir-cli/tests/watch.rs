@@ -3,7 +3,7 @@
 mod common;
 
 use common::killed::Killed;
-use common::{WEIR, bound, schema, until};
+use common::{WEIR, bound, quota, schema, until};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
@@ -23,6 +23,13 @@ fn watch(args: &[&str]) -> Value {
     let output = output.expect("weir");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     schema::check_text("weir.run/1", &output.stdout)
+}
+
+/// The report for people.
+fn watched_text(args: &[&str]) -> String {
+    let output = Command::new(WEIR).arg("watch").args(args).output().expect("weir");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
 }
 
 fn id(staged: &Killed) -> String {
@@ -95,6 +102,41 @@ fn what_does_not_move_is_stuck() {
         seen["watched"]["is_stuck"] == true
     });
     assert_eq!(seen["watched"]["pipes"][0]["backlog"], "backlog steady", "{seen:#}");
+}
+
+/// A process that its quota kept from the CPUs waited for a CPU, and nobody said why.
+#[test]
+fn a_quota_of_what_is_watched_is_the_reason() {
+    let Some(group) = quota::Group::make() else {
+        eprintln!("SKIPPED: no control group can be made here");
+        return;
+    };
+    let mut busy = Command::new("perl");
+    let busy = staged(busy.args(["-e", "1 while 1"]).stdin(Stdio::null()).stdout(Stdio::null()));
+    group.add(busy.0.id() as i32);
+    let directory = group.path().display().to_string();
+    let pid = id(&busy);
+    for target in [["--pid", &pid], ["--cgroup", &directory]] {
+        let mut seen = Value::Null;
+        until("the quota", || {
+            seen = watch(&[target[0], target[1], "--for", "1500ms"]);
+            seen["quota"]["throttled_periods"].as_u64() >= Some(4)
+        });
+        assert_eq!(seen["quota"]["cpus"], 0.2, "{seen:#}");
+        let text = watched_text(&[target[0], target[1], "--for", "1500ms", "--brief"]);
+        assert!(text.contains("throttled by a CPU quota of 0.2 CPUs"), "{text}");
+        assert!(!text.contains("other processes used"), "{text}");
+    }
+}
+
+#[test]
+fn a_brief_report_has_no_tables() {
+    let sleeper = staged(Command::new("sleep").arg("100").stdin(Stdio::null()).stdout(Stdio::null()));
+    let (pid, time) = (id(&sleeper), ["--for", "100ms"]);
+    let whole = watched_text(&[&["-p", &pid], time.as_slice()].concat());
+    let brief = watched_text(&[&["-p", &pid, "--brief"], time.as_slice()].concat());
+    assert!(brief.lines().count() < whole.lines().count(), "{brief}\n{whole}");
+    assert!(!brief.contains("wall"), "{brief}");
 }
 
 /// Whoever waited for somebody to type was stuck.

@@ -446,11 +446,168 @@ fn bad_ids_are_clear_errors() {
         (code, said.as_str()),
         (Some(1), "weir: cannot look at process 2147483646: it does not exist\n")
     );
-    for bad in ["0", "-3", "x", "99999999999"] {
+    for bad in ["0", "-3", "99999999999"] {
         assert_eq!(run(bad).0, Some(2), "{bad}");
     }
-    let (_, said) = run("abc");
-    assert!(said.contains("'abc' is no process id"), "{said}");
+    let (_, said) = run("0");
+    assert!(said.contains("'0' is no process id"), "{said}");
+    let missing = "weir: cannot look at 'no-such-name': no process has this name\n";
+    assert_eq!(run("no-such-name"), (Some(1), missing.to_owned()));
+}
+
+#[test]
+fn a_name_stands_for_the_only_process_that_has_it() {
+    let directory = directory();
+    let name = format!("slp{}", std::process::id());
+    let program = directory.path().join(&name);
+    let sleep = weir_measure::programs::find_program("sleep".as_ref()).expect("sleep");
+    std::os::unix::fs::symlink(sleep, &program).expect("linked");
+    let start = || {
+        let mut command = Command::new(&program);
+        command.arg("1000").stdout(Stdio::null());
+        Staged::new(command)
+    };
+    let run = |args: &[&str]| {
+        let output = Command::new(WEIR).arg("why").args(args).output().expect("weir");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let first = start();
+    let (code, said) = run(&[&name]);
+    assert!(code == Some(0) && said.starts_with(&format!("{} ({name} 1000)", first.id())), "{said}");
+    assert_eq!(run(&["-p", &first.id().to_string()]), (Some(0), said));
+    let second = start();
+    let (code, said) = run(&[&name]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("2 processes have this name; give the id of one: "), "{said}");
+    assert!(said.contains(&second.id().to_string()), "{said}");
+}
+
+/// Of head, which used 8 % of a CPU and waited for gzip else, it was said that it computes, and that
+/// stdbuf would help.
+#[test]
+fn in_a_pipeline_that_flows_the_one_that_holds_it_up_is_found() {
+    if !have(&["gzip"]) {
+        eprintln!("SKIPPED: gzip is not installed");
+        return;
+    }
+    let directory = directory();
+    let staged = Staged::bash(directory.path(), "yes | head -c 1T | gzip -9 > /dev/null; :");
+    let (head, gzip) = (staged.find("head", ""), staged.find("gzip", ""));
+    let mut seen = Value::Null;
+    until("gzip computes", || {
+        seen = why(head);
+        let last = seen["chain"].as_array().and_then(|chain| chain.last()).cloned();
+        let last = last.unwrap_or_default();
+        last["pid"] == gzip && (last["kind"] == "computes" || last["kind"] == "cpu")
+    });
+    assert_eq!(seen["chain"][0]["kind"], "pipe-out", "{seen:#}");
+    assert!(seen["chain"][0]["share"].as_f64() > Some(0.3), "{seen:#}");
+    assert_eq!(hint(&seen), "", "nobody is silent");
+}
+
+/// python3 waited for its child, that for room, and the advice was python -u.
+#[test]
+fn buffers_are_no_matter_of_who_waits_for_something_else() {
+    let text = "import os, subprocess\nchild = subprocess.Popen(['seq', '200000'], stdout=subprocess.PIPE)\n\
+                os.write(1, b'%d\\n' % os.getpid())\nchild.wait()\n";
+    let (staged, pid) = Staged::python(text);
+    let seen = says(pid, &["waits for the end of its child", "they wait in a circle"]);
+    assert_eq!(hint(&seen), "", "{seen:#}");
+    drop(staged);
+}
+
+#[test]
+fn two_that_open_each_other_s_fifo_wait_in_a_circle() {
+    let directory = directory();
+    let text = "mkfifo f1 f2; cat < f1 > f2 & cat < f2 > f1 & wait";
+    let staged = Staged::bash(directory.path(), text);
+    let seen = says(
+        staged.id(),
+        &[
+            "opens the other end of the FIFO f1, perhaps",
+            "they wait in a circle, if each is to open the FIFO of the other",
+        ],
+    );
+    assert_eq!(seen["circle_from"], 2, "{seen:#}");
+}
+
+/// A FIFO that its own words do not name is none of its circle.
+#[test]
+fn who_opens_a_fifo_of_another_command_is_no_part_of_a_circle() {
+    let directory = directory();
+    let text = "mkfifo f1 f2; bash -c 'cat < f1 | cat' & bash -c 'cat < f2 | cat' & wait $!";
+    let staged = Staged::bash(directory.path(), text);
+    let seen = says(staged.id(), &["opens the other end of the FIFO f2"]);
+    assert_eq!(seen["circle_from"], Value::Null, "{seen:#}");
+}
+
+#[test]
+fn threads_that_all_wait_are_named() {
+    let text = "import os, threading, time\na, b = threading.Lock(), threading.Lock()\n\
+                met = threading.Barrier(2)\n\
+                def take(one, other):\n with one:\n  met.wait()\n  other.acquire()\n\
+                all = [threading.Thread(target=take, args=it) for it in [(a, b), (b, a)]]\n\
+                for it in all: it.start()\nprint(os.getpid(), flush=True)\nfor it in all: it.join()\n";
+    let (_staged, pid) = Staged::python(text);
+    let seen = says(pid, &["and so do all of its 3 threads: "]);
+    let answer = seen["answer"].as_str().expect("a text");
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads") {
+        let task = task.expect("a thread").file_name().into_string().expect("a number");
+        assert!(answer.contains(&format!("{task} (python")), "{task} in {answer}");
+    }
+}
+
+#[test]
+fn who_is_frozen_is_told_by_which_group_and_how_it_is_thawed() {
+    let name = format!("weir-test-{}", std::process::id());
+    let kinds = [
+        ("/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "THAWED"),
+        ("/sys/fs/cgroup", "cgroup.freeze", "1", "0"),
+    ];
+    let make = |(base, file, ..): &(&str, &str, &str, &str)| {
+        let group = Path::new(base).join(&name);
+        std::fs::create_dir(&group).is_ok().then_some(())?;
+        let is_there = group.join(file).exists();
+        if !is_there {
+            let _ = std::fs::remove_dir(&group);
+        }
+        is_there.then_some(group)
+    };
+    let found = kinds.iter().find_map(|kind| Some((make(kind)?, kind)));
+    let Some((group, (_, file, freeze, thaw))) = found else {
+        eprintln!("SKIPPED: no control group can be made here");
+        return;
+    };
+    let staged = Staged::bash(Path::new("/"), "exec sleep 1000");
+    std::fs::write(group.join("cgroup.procs"), staged.id().to_string()).expect("moved");
+    std::fs::write(group.join(file), freeze).expect("frozen");
+    let seen = std::panic::catch_unwind(|| {
+        says(staged.id(), &[&format!("is frozen by its control group {}", group.display())])
+    });
+    std::fs::write(group.join(file), thaw).expect("thawed");
+    drop(staged);
+    until("the group is empty", || std::fs::remove_dir(&group).is_ok());
+    let line = format!("echo {thaw} > {} lets it go on", group.join(file).display());
+    assert_eq!(hint(&seen.expect("an answer")), line);
+}
+
+#[test]
+fn who_is_traced_is_told_so() {
+    if !have(&["strace"]) {
+        eprintln!("SKIPPED: strace is not installed");
+        return;
+    }
+    let mut command = Command::new("strace");
+    command.args(["-f", "-o", "/dev/null", "sleep", "1000"]).stdout(Stdio::null());
+    let staged = Staged::new(command);
+    let sleep = staged.find("sleep", "");
+    let mut said = String::new();
+    until("it is traced", || {
+        said = hint(&why(sleep));
+        said.contains("is traced by")
+    });
+    assert!(said.contains(&format!("{} (strace", staged.id())), "{said}");
 }
 
 #[test]

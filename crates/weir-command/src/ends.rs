@@ -12,11 +12,12 @@ use crate::sys::closed_standard_descriptors;
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat, fcntl_getfl, fstat, open, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use rustix::pipe::{SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, splice};
+use rustix::pipe::{SpliceFlags, fcntl_getpipe_size, splice};
 use rustix::stdio::{dup2_stdin, dup2_stdout, stdin, stdout};
 use std::fmt::Display;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
+use weir_measure::pipe_room;
 
 /// Sizes to which pipes are enlarged; the first that this user may have.
 const PIPE_BYTES: [usize; 3] = [1 << 20, 512 << 10, 256 << 10];
@@ -297,9 +298,9 @@ fn anew(path: &str, access: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
     open(path, flags, Mode::empty())
 }
 
-/// Enlarges a pipe as far as `fs.pipe-max-size` and `fs.pipe-user-pages-soft` allow this user.
+/// Enlarges a pipe as far as `fs.pipe-max-size` allows, and this user's other pipes.
 fn enlarge(pipe: rustix::fd::BorrowedFd<'_>) {
     let now = fcntl_getpipe_size(pipe).unwrap_or(0);
     let larger = PIPE_BYTES.iter().filter(|size| **size > now);
-    let _ = larger.into_iter().find(|size| fcntl_setpipe_size(pipe, **size).is_ok());
+    let _ = larger.into_iter().find(|size| pipe_room::resize(pipe, **size as u64).is_ok());
 }

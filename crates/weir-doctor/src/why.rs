@@ -43,8 +43,11 @@ pub enum Cause {
         /// The quota.
         cpus: f64,
     },
-    /// Its control group is frozen.
-    Frozen,
+    /// Its control group, or one above it, is frozen.
+    Frozen {
+        /// The files that say so, and with which they are thawed.
+        files: Vec<String>,
+    },
     /// It has ended, and its parent has not asked for its status.
     Ended {
         /// The parent.
@@ -58,6 +61,9 @@ pub enum Cause {
     Open {
         /// The FIFO.
         path: String,
+        /// Processes of its session that wait for the opening of another FIFO: they may be those that
+        /// are to open this one, and it one that is to open theirs.
+        others: Vec<i32>,
     },
     /// A lock.
     Lock {
@@ -205,6 +211,17 @@ pub enum HeldBack {
     Perhaps,
 }
 
+/// A thread that waits for a lock or a condition of its own process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StuckThread {
+    /// Its id.
+    pub id: i32,
+    /// Its name.
+    pub name: String,
+    /// The thread that holds the lock, where the lock names it.
+    pub holder: Option<i32>,
+}
+
 /// The facts about one process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WhyLink {
@@ -216,7 +233,13 @@ pub struct WhyLink {
     pub wait: Cause,
     /// Whether something else may let it go on: another thread, another descriptor, a time.
     pub has_way_out: bool,
-    /// Output that it has not written yet.
+    /// The share of the time in which it did that, if it ran meanwhile.
+    pub share: Option<f64>,
+    /// Where it waits for its own threads: those that wait for each other, for no limited time.
+    pub threads: Vec<StuckThread>,
+    /// The process that traces it.
+    pub tracer: Option<Named>,
+    /// Output that it has not written yet, if it wrote nothing meanwhile.
     pub held_back: Option<HeldBack>,
     /// The functions in which it computes, if it does and they could be sampled.
     pub hot: Option<HotStage>,
@@ -230,6 +253,18 @@ impl WhyLink {
         others.retain(|pid| *pid != self.named.pid);
         others
     }
+
+    /// Whether it waits for more to do, and not for room, a lock or the end of another: only then can
+    /// output that it keeps in its own buffer be what others wait for.
+    pub fn waits_for_more(&self) -> bool {
+        match &self.wait {
+            Cause::Pipe(PipeWait { writes, .. }) | Cause::Socket { writes, .. } => !writes,
+            Cause::Queue { writes, .. } | Cause::Terminal { writes, .. } => !writes,
+            Cause::File { writes, .. } => *writes != Some(true),
+            Cause::Sleep { .. } | Cause::Events { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 /// The chain of waits from a process to the cause.
@@ -241,6 +276,8 @@ pub struct Why {
     pub circle: Option<usize>,
     /// Whether the chain goes on beyond its last link.
     pub cut: bool,
+    /// Processes at which nobody looked in search of the other ends: they are too many.
+    pub left_out: usize,
 }
 
 impl Cause {
@@ -255,6 +292,7 @@ impl Cause {
             Cause::Connect { listeners, .. } => listeners.clone(),
             Cause::Lock { holders, .. } => holders.clone(),
             Cause::Ended { parent } => parent.iter().copied().collect(),
+            Cause::Open { others, .. } => others.clone(),
             Cause::Stopped(Stop::Debugger(pid)) => Vec::from([*pid]),
             Cause::Socket { peer, owners, .. } if peer.kind != PeerKind::Listening => {
                 // Who listens is known where nobody has taken the connection yet.
@@ -309,7 +347,7 @@ impl Cause {
     pub fn rank(&self) -> u32 {
         match self {
             Cause::Computes { .. } => 14,
-            Cause::Cpu { .. } | Cause::Quota { .. } | Cause::Frozen => 13,
+            Cause::Cpu { .. } | Cause::Quota { .. } | Cause::Frozen { .. } => 13,
             // More than that somebody may type, for which `script` waits too.
             Cause::Terminal { .. } => 12,
             Cause::File { .. } | Cause::Open { .. } => 11,
@@ -349,20 +387,20 @@ pub fn walk(start: i32, look: impl FnMut(i32) -> Option<WhyLink>) -> Option<Why>
             chain.links.push(next);
             let cut = chain.links.len() >= MOST_LINKS || chain.followed.len() >= MOST_FOLLOWED;
             match cut {
-                true => return Some(Why { links: chain.links, circle: None, cut }),
+                true => return Some(Why { cut, ..open(chain.links) }),
                 false => continue,
             }
         }
         let back = chain.back();
         let (first, from) = match (circle, back) {
-            (None, Some(at)) => (Why { links: chain.links.clone(), circle: back, cut: false }, at),
+            (None, Some(at)) => (Why { circle: back, ..open(chain.links.clone()) }, at),
             (Some((first, from)), _) if back.is_some() || chain.is_dead_end() => {
                 (first, from.min(back.unwrap_or(from)))
             }
-            _ => return Some(Why { links: chain.links, circle: None, cut: false }),
+            _ => return Some(open(chain.links)),
         };
         if chain.links[from..].iter().any(|link| link.has_way_out) {
-            return Some(Why { links: chain.links, circle: None, cut: false });
+            return Some(open(chain.links));
         }
         let last = chain.links.len() - 1;
         let Some(way_out) = (from..last).rev().find(|at| chain.next(*at, &mut looks).is_some())
@@ -372,6 +410,11 @@ pub fn walk(start: i32, look: impl FnMut(i32) -> Option<WhyLink>) -> Option<Why>
         chain.links.truncate(way_out + 1);
         circle = Some((first, from));
     }
+}
+
+/// A chain that ends at its last link.
+fn open(links: Vec<WhyLink>) -> Why {
+    Why { links, circle: None, cut: false, left_out: 0 }
 }
 
 /// The facts about the processes that were looked at, so that each is looked at once.

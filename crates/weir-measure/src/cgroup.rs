@@ -1,8 +1,10 @@
 //! The control groups of a process, of version 1 and of version 2.
 
 use crate::proc::Mount;
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::OnceLock;
 use weir_sys::Pid;
 
@@ -19,10 +21,27 @@ pub fn directories(controller: &str) -> Vec<PathBuf> {
         .map_or_else(Vec::new, |(mounts, groups)| directories_in(mounts, groups, controller))
 }
 
-/// Returns these directories of another process as they are now, as far as they are mounted here.
+/// Returns these directories of other processes as they are now, as far as they are mounted here.
+pub fn directories_of_each(
+    pids: impl Iterator<Item = Pid>,
+    controller: &str,
+) -> impl Iterator<Item = (Pid, Rc<[PathBuf]>)> {
+    let mounts = read("/proc/self/mountinfo").unwrap_or_default();
+    // Mostly they share a few groups.
+    let mut known: HashMap<String, Rc<[PathBuf]>> = HashMap::new();
+    pids.filter_map(move |pid| {
+        let groups = read(&format!("/proc/{pid}/cgroup"))?;
+        if !known.contains_key(&groups) {
+            known.insert(groups.clone(), directories_in(&mounts, &groups, controller).into());
+        }
+        Some((pid, Rc::clone(known.get(&groups)?)))
+    })
+}
+
+/// Returns these directories of one process.
 pub fn directories_of(pid: Pid, controller: &str) -> Vec<PathBuf> {
-    let texts = read("/proc/self/mountinfo").zip(read(&format!("/proc/{pid}/cgroup")));
-    texts.map_or_else(Vec::new, |(mounts, groups)| directories_in(&mounts, &groups, controller))
+    let found = directories_of_each(std::iter::once(pid), controller).next();
+    found.map_or_else(Vec::new, |(_, directories)| directories.to_vec())
 }
 
 /// Returns the groups in the text of `/proc/PID/cgroup`, each with the controllers of its

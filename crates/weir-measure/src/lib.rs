@@ -30,6 +30,7 @@ pub mod machine;
 mod netlink;
 pub mod oom;
 pub mod pairs;
+pub mod pipe_room;
 pub mod proc;
 pub mod programs;
 pub mod quota;

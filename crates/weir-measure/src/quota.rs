@@ -2,8 +2,10 @@
 
 use crate::cgroup;
 use crate::proc::number;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use weir_doctor::facts::Quota;
 use weir_sys::Pid;
 
@@ -25,13 +27,43 @@ pub fn limits_of(pid: Pid) -> Vec<GroupQuota> {
     limits_in(cgroup::directories_of(pid, "cpu"))
 }
 
+/// The limits of several processes at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct EachLimits {
+    directories: HashMap<Pid, Rc<[PathBuf]>>,
+    seen: HashMap<PathBuf, GroupQuota>,
+}
+
+impl EachLimits {
+    /// Reads the limits of the groups of these processes, each group once.
+    pub fn of(pids: impl Iterator<Item = Pid>) -> EachLimits {
+        let directories: HashMap<Pid, Rc<[PathBuf]>> =
+            cgroup::directories_of_each(pids, "cpu").collect();
+        let all: BTreeSet<&PathBuf> = directories.values().flat_map(|all| all.iter()).collect();
+        let limits = all.into_iter().filter_map(|directory| GroupQuota::read(directory.clone()));
+        let seen = limits.map(|limit| (limit.directory.clone(), limit)).collect();
+        EachLimits { directories, seen }
+    }
+
+    /// Returns the limit that throttled a process most since then, as [`between`] does.
+    pub fn since(&self, then: &EachLimits, pid: Pid) -> Option<Quota> {
+        between(&then.limits(pid), &self.limits(pid))
+    }
+
+    /// Returns the limits of one of these processes.
+    pub fn limits(&self, pid: Pid) -> Vec<GroupQuota> {
+        let directories = self.directories.get(&pid).into_iter().flat_map(|all| all.iter());
+        directories.filter_map(|directory| self.seen.get(directory)).cloned().collect()
+    }
+}
+
 fn limits_in(directories: Vec<PathBuf>) -> Vec<GroupQuota> {
     directories.into_iter().filter_map(GroupQuota::read).collect()
 }
 
-/// Returns the limit that has throttled most since it was made; if none has, the smallest.
-pub fn most_throttled(limits: &[GroupQuota]) -> Option<Quota> {
-    limits.iter().map(|limit| limit.seen).max_by(more_throttled)
+/// Reads these limits again.
+pub fn again(limits: &[GroupQuota]) -> Vec<GroupQuota> {
+    limits_in(limits.iter().map(|limit| limit.directory.clone()).collect())
 }
 
 /// Orders limits by what they throttled, then by how little they allow.

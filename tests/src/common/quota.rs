@@ -4,6 +4,7 @@ use super::{Ran, WEIR};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A control group with a quota of 0.2 CPUs. Dropping this removes it.
 pub struct Group(std::path::PathBuf);
@@ -11,7 +12,11 @@ pub struct Group(std::path::PathBuf);
 impl Group {
     /// Makes the group, or returns `None` if that is not allowed.
     pub fn make() -> Option<Group> {
-        let name = format!("weir-test-{}", std::process::id());
+        // Tests of one file run beside each other.
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        // Relaxed: only the number counts.
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-test-{}-{number}", std::process::id());
         for (base, quota, value) in [
             ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "20000"),
             ("/sys/fs/cgroup", "cpu.max", "20000 100000"),
@@ -24,6 +29,11 @@ impl Group {
             }
         }
         None
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 
     /// Moves a process into it.

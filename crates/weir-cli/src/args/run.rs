@@ -126,11 +126,7 @@ fn runs(text: &str) -> Result<usize, String> {
 impl RunOptions {
     /// How detailed the report is.
     pub fn detail(&self) -> Detail {
-        match (self.brief, self.verbose) {
-            (true, _) => Detail::Brief,
-            (_, true) => Detail::Verbose,
-            _ => Detail::Usual,
-        }
+        Detail::of(self.brief, self.verbose)
     }
 }
 

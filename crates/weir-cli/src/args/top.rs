@@ -10,8 +10,16 @@ use weir_command::units::parse::period;
 #[command(mut_arg("json", |arg| arg.help(TOP_JSON)))]
 pub struct TopOptions {
     /// Look for one interval, print the table and end; so does weir top without a terminal
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["batch", "count"])]
     pub once: bool,
+
+    /// Print a table after each interval, without end
+    #[arg(short, long)]
+    pub batch: bool,
+
+    /// Print so many tables and end
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
 
     /// Time between two looks, over which rates are counted
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = period)]
@@ -29,7 +37,7 @@ pub struct TopOptions {
     #[arg(short, long, value_name = "TEXT")]
     pub filter: Option<String>,
 
-    /// Also show pipes that join only the threads of one process
+    /// Also show idle pipes, and those that join only the threads of one process
     #[arg(short, long)]
     pub all: bool,
 

@@ -14,6 +14,10 @@ pub struct WatchOptions {
     #[arg(value_name = "PID", group = "target", value_parser = process_id)]
     pub pids: Vec<i32>,
 
+    /// The same, as other tools have it
+    #[arg(short, long, value_name = "PID", group = "target", value_parser = process_id)]
+    pub pid: Vec<i32>,
+
     /// Watch all processes of this name
     #[arg(long, value_name = "NAME", group = "target")]
     pub comm: Option<String>,
@@ -39,6 +43,10 @@ pub struct WatchOptions {
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true,
           default_missing_value = "1M", value_parser = size)]
     pub grow: Option<u64>,
+
+    /// Print only the first line, the verdict and the advice
+    #[arg(long, conflicts_with = "verbose")]
+    pub brief: bool,
 
     /// Also print how each figure was obtained
     #[arg(short, long)]

@@ -2,14 +2,19 @@
 
 use clap::Args;
 use weir_command::json_option::JsonOption;
+use weir_command::units::parse::process_id;
 
 #[derive(Debug, Args)]
 #[command(after_help = WHY_EXAMPLES)]
 #[command(mut_arg("json", |arg| arg.help(JSON)))]
 pub struct WhyOptions {
+    /// The process: its id, or its name if only one has it
+    #[arg(value_name = "PID|NAME", required_unless_present = "pid")]
+    pub target: Option<String>,
+
     /// The process
-    #[arg(value_name = "PID", value_parser = weir_command::units::parse::process_id)]
-    pub pid: i32,
+    #[arg(short, long, value_name = "PID", value_parser = process_id, conflicts_with = "target")]
+    pub pid: Option<i32>,
 
     #[command(flatten)]
     pub json: JsonOption,
@@ -23,7 +28,7 @@ the waits from process to process, to the one that could go on or to a circle.
 
 Examples:
   weir why 4711                 why does process 4711 not go on?
-  weir why $(pgrep -n rsync)    the same for the newest rsync
+  weir why rsync                the same for the only rsync
   weir why 4711 --json - | jq -r .answer
 
 Exit status: 0 with an answer, 1 if there is no such process.";

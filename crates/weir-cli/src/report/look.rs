@@ -20,6 +20,17 @@ pub enum Detail {
     Verbose,
 }
 
+impl Detail {
+    /// Returns the detail that was asked for.
+    pub fn of(brief: bool, verbose: bool) -> Detail {
+        match (brief, verbose) {
+            (true, _) => Detail::Brief,
+            (_, true) => Detail::Verbose,
+            _ => Detail::Usual,
+        }
+    }
+}
+
 /// The look of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {

@@ -4,13 +4,13 @@ use super::container;
 use super::judge;
 use super::pages::Pages;
 use crate::args::{SAMPLE_MS, WatchOptions};
+use crate::processes::processes_called;
 use crate::report::{self, Detail, Look};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use weir_command::fault::{Fault, missing};
-use weir_command::json;
 use weir_command::output::{Output, check_distinct};
 use weir_command::signals::{Again, stop_flag};
 use weir_doctor::facts::{Run, Watched};
@@ -18,12 +18,9 @@ use weir_measure::proc::identity;
 use weir_measure::runner::{self, Aim};
 use weir_policy::text::printable_lines;
 use weir_sys::Pid;
-use weir_sys::proc::processes;
 
 /// Where control groups are.
 const GROUPS: &str = "/sys/fs/cgroup";
-/// The kernel keeps so much of a name.
-const KEPT_BYTES: usize = 15;
 
 /// Runs the verb.
 pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
@@ -84,7 +81,7 @@ fn show(
         is_read &= json.write(form(&report))?;
     }
     if let Some(text) = text {
-        let detail = if options.verbose { Detail::Verbose } else { Detail::Usual };
+        let detail = Detail::of(options.brief, options.verbose);
         let shown = report::text(&report, &Look::of_stdout(detail));
         is_read &= text.write(printable_lines(&format!("{shown}{said}")))?;
     }
@@ -94,10 +91,11 @@ fn show(
 /// Returns the processes that were asked for, and their name for people.
 fn targets(options: &WatchOptions) -> Result<(Vec<Pid>, String), Fault> {
     let is_there = |pid: &Pid| identity(*pid).is_some_and(|found| found.pid == *pid);
-    if let Some(gone) = options.pids.iter().find(|pid| !is_there(pid)) {
+    let asked = [options.pids.as_slice(), &options.pid].concat();
+    if let Some(gone) = asked.iter().find(|pid| !is_there(pid)) {
         return Err(Fault::failed(format!("cannot watch process {gone}: {}", missing(*gone))));
     }
-    match options.pids.as_slice() {
+    match asked.as_slice() {
         [] => {}
         [pid] => return Ok((vec![*pid], format!("process {pid}"))),
         pids => {
@@ -115,12 +113,7 @@ fn targets(options: &WatchOptions) -> Result<(Vec<Pid>, String), Fault> {
         };
     }
     if let Some(name) = &options.comm {
-        let own = std::process::id() as Pid;
-        // That may end within a character.
-        let kept = String::from_utf8_lossy(&name.as_bytes()[..name.len().min(KEPT_BYTES)]);
-        let has = |found: String| found == kept;
-        let is = |pid: &Pid| *pid != own && json::command(*pid).is_some_and(has);
-        let pids: Vec<Pid> = processes().into_iter().filter(is).collect();
+        let pids = processes_called(name);
         let none = || Fault::failed(format!("cannot watch '{name}': no process has this name"));
         return if pids.is_empty() { Err(none()) } else { Ok((pids, format!("'{name}'"))) };
     }

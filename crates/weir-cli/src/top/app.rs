@@ -77,7 +77,7 @@ s > F6  sort by the next column; <  by the one before; click on a heading  by th
 r I  sort the other way round
 / F4  filter by process, name or kind; Enter keeps it, Escape removes it
 w Enter  why does the process that waits not go on?
-a  also pipes that join only the threads of one process
+a  also idle pipes, and those that join only the threads of one process
 p Space  pause
 h F1 ?  this help
 Ctrl-Z  stop, fg continues
@@ -187,7 +187,7 @@ impl App {
                 Waits::Writer | Waits::Both => Style::Stuck,
                 _ => Style::Plain,
             };
-            lines.push((row(columns, it), style));
+            lines.push((row(columns, it, &self.view.filter), style));
         }
         if self.shown.is_empty() {
             let none = if self.view.filter.is_empty() { super::NONE } else { "nothing matches" };
@@ -207,6 +207,14 @@ impl App {
         }
         if !self.view.filter.is_empty() {
             title += &format!("  filter: {}", self.view.filter);
+        }
+        let hidden = self.view.hidden(&self.seen.rows);
+        if hidden > 0 {
+            title += &format!("  {hidden} idle not shown");
+        }
+        if self.seen.left_out > 0 {
+            let others = things(self.seen.left_out as u64, "process");
+            title += &format!("  {others} left out: too many for a look");
         }
         if self.seen.unseen > 0 {
             title +=
@@ -370,17 +378,18 @@ fn sentence(row: &Row) -> String {
     let (writers, readers) = (names(&row.writers), names(&row.readers));
     let nobody =
         |names: &str| if names.is_empty() { String::from("nobody") } else { names.to_owned() };
+    let quota = super::throttled(row).map(|said| format!("; {said}")).unwrap_or_default();
     match row.waits() {
         Waits::Writer => {
-            format!("{} waits for room, for {}", waiting(&row.writers), nobody(&readers))
+            format!("{} waits for room, for {}{quota}", waiting(&row.writers), nobody(&readers))
         }
         Waits::Reader => {
-            format!("{} waits for data, for {}", waiting(&row.readers), nobody(&writers))
+            format!("{} waits for data, for {}{quota}", waiting(&row.readers), nobody(&writers))
         }
         _ => {
             let rate = row.rate.map(|it| format!(", {}", rate(it))).unwrap_or_default();
             let name = if row.name.is_empty() { "" } else { ", " };
-            format!("{} {}: {writers} -> {readers}{rate}{name}{}", row.kind, row.inode, row.name)
+            format!("{} {}: {writers} -> {readers}{rate}{name}{}{quota}", row.kind, row.inode, row.name)
         }
     }
 }

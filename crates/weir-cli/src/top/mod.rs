@@ -13,15 +13,16 @@ mod screen;
 mod table;
 
 use crate::args::TopOptions;
-use rows::{Collector, Row, Seen};
+use rows::{Collector, End, Row, Seen};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 use table::View;
 use weir_command::fault::{Fault, tell};
 use weir_command::output::Outlet;
 use weir_command::terminal;
-use weir_command::units::words::things;
+use weir_command::units::words::{of_cpus, things};
 
 const SCHEMA: &str = "weir.top/1";
 const NONE: &str = "no pipe joins processes that you may see";
@@ -36,34 +37,55 @@ pub fn top(options: &TopOptions) -> Result<ExitCode, Fault> {
         filter: options.filter.clone().unwrap_or_default(),
         all: options.all,
     };
-    if !options.once
-        && options.json.file.is_none()
+    let count = if options.once { Some(1) } else { options.count };
+    let is_batch = options.batch || count.is_some() || options.json.file.is_some();
+    if !is_batch
         && let Some(terminals) = live::terminals()
     {
         return live::live(view, options.interval, terminals);
     }
-    let mut outlet = Outlet::open(&options.json)?;
+    // Without a number a batch has no end.
+    let mut left = count.unwrap_or(if options.batch { u64::MAX } else { 1 });
+    let mut outlet = Outlet::open(&options.json)?.in_lines(left > 1);
     let mut collector = Collector::new();
     collector.look(view.all);
-    let begun = Instant::now();
-    // sleep: rates are counted over this time.
-    std::thread::sleep(options.interval);
-    let seen = collector.look(view.all);
-    let window_s = begun.elapsed().as_secs_f64();
-    let rows = view.of(&seen.rows);
-    if rows.is_empty() && outlet.has_text() {
-        tell(if view.filter.is_empty() { NONE } else { "nothing matches the filter" });
+    let mut is_read = true;
+    while left > 0 && is_read {
+        let begun = Instant::now();
+        // sleep: rates are counted over this time.
+        std::thread::sleep(options.interval);
+        let seen = collector.look(view.all);
+        let window_s = begun.elapsed().as_secs_f64();
+        let rows = view.of(&seen.rows);
+        if rows.is_empty() && outlet.has_text() {
+            tell(if view.filter.is_empty() { NONE } else { "nothing matches the filter" });
+        }
+        let document = || document(&rows, &seen, (window_s, view.hidden(&seen.rows)));
+        is_read = outlet.say(SCHEMA, document, || text(&rows, &seen, &view))?;
+        left -= 1;
     }
-    outlet.say(SCHEMA, || document(&rows, &seen, window_s), || text(&rows, &seen, &view))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn document(rows: &[Row], seen: &Seen, window_s: f64) -> Value {
+fn document(rows: &[Row], seen: &Seen, (window_s, hidden): (f64, usize)) -> Value {
     json!({
         "window_s": window_s,
         "unseen_processes": seen.unseen,
+        "left_out_processes": seen.left_out,
+        "hidden_idle": hidden,
         "channels": rows.iter().map(Row::json).collect::<Vec<_>>(),
     })
+}
+
+/// Names the processes of a row that a CPU quota throttles.
+fn throttled(row: &Row) -> Option<String> {
+    let ends = row.writers.iter().chain(&row.readers);
+    let said = |end: &End| {
+        let quota = of_cpus(end.quota_cpus?);
+        Some(format!("{} {} has used up its CPU quota of {quota}", end.pid, end.command))
+    };
+    let all: Vec<String> = ends.filter_map(said).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// The table, as wide as the terminal.
@@ -77,8 +99,19 @@ fn text(rows: &[Row], seen: &Seen, view: &View) -> String {
         text.push('\n');
     }
     for row in rows {
-        text += table::row(&columns, row).trim_end();
+        text += table::row(&columns, row, &view.filter).trim_end();
         text.push('\n');
+    }
+    for said in rows.iter().filter_map(throttled).collect::<BTreeSet<_>>() {
+        text += &format!("{said}\n");
+    }
+    let hidden = view.hidden(&seen.rows) as u64;
+    if hidden > 0 {
+        text += &format!("{} not shown (--all)\n", things(hidden, "idle pipe"));
+    }
+    if seen.left_out > 0 {
+        let others = things(seen.left_out as u64, "process");
+        text += &format!("{others} left out: there are too many for a look\n");
     }
     if seen.unseen > 0 {
         let others = things(seen.unseen as u64, "process");

@@ -22,6 +22,21 @@ pub struct End {
     pub fd: Option<i32>,
     /// Whether it waits; `None` where that is not known.
     pub waits: Option<bool>,
+    /// Whether it waits for nothing else.
+    pub only: bool,
+    /// The CPU quota that throttles it, in CPUs.
+    pub quota_cpus: Option<f64>,
+}
+
+impl End {
+    /// Whether its id or name contains a text, in any case.
+    pub fn contains(&self, text: &str) -> bool {
+        has(&format!("{} {}", self.pid, self.command), text)
+    }
+}
+
+fn has(whole: &str, text: &str) -> bool {
+    whole.to_lowercase().contains(&text.to_lowercase())
 }
 
 /// One channel at one moment.
@@ -79,12 +94,17 @@ impl Row {
 
     /// Whether a process, the name or the kind contains a text, in any case.
     pub fn contains(&self, text: &str) -> bool {
-        let text = text.to_lowercase();
-        let has = |of: &str| of.to_lowercase().contains(&text);
         let mut ends = self.writers.iter().chain(&self.readers);
-        has(self.kind)
-            || has(&self.name)
-            || ends.any(|end| has(&format!("{} {}", end.pid, end.command)))
+        has(self.kind, text) || has(&self.name, text) || ends.any(|end| end.contains(text))
+    }
+
+    /// Whether it is a pipe in which nothing lies, through which nothing passed, and for which nobody
+    /// waits but one who waits for other things too: mostly one that wakes a loop.
+    pub fn is_idle(&self) -> bool {
+        let is_kernels = ["pipe", "fifo"].contains(&self.kind);
+        let is_still = self.rate.is_some_and(|rate| rate.bytes_per_s == 0.0);
+        let mut ends = self.writers.iter().chain(&self.readers);
+        is_kernels && is_still && self.fill_bytes == Some(0) && !ends.any(|end| end.only)
     }
 
     /// The process that `weir why` is asked about: one that waits, or else the first.
@@ -103,7 +123,12 @@ impl Row {
                     Some(true) => pids().filter(|pid| *pid != end.pid).collect(),
                     _ => Vec::new(),
                 };
-                let more = json!({"fd": end.fd, "waiting": end.waits, "waits_for_pids": waits_for});
+                let more = json!({
+                    "fd": end.fd,
+                    "waiting": end.waits,
+                    "waits_for_pids": waits_for,
+                    "quota_cpus": end.quota_cpus,
+                });
                 json::process(end.pid, None, more)
             };
             ends.iter().map(of).collect()
@@ -135,6 +160,8 @@ pub struct Seen {
     pub rows: Vec<Row>,
     /// Processes that this user may not see.
     pub unseen: usize,
+    /// Processes at which there was no time to look.
+    pub left_out: usize,
 }
 
 /// The bytes that channels have moved, by their kind and inode.
@@ -175,7 +202,7 @@ impl Collector {
         let moved = own.iter().filter_map(|(row, bytes)| Some(((row.kind, row.inode), (*bytes)?)));
         self.before = Some((BTreeMap::from_iter(moved), now));
         rows.extend(own.into_iter().map(|(row, _)| row));
-        Seen { rows, unseen: look.unseen }
+        Seen { rows, unseen: look.unseen, left_out: look.left_out }
     }
 
     fn kernel_row(&mut self, pipe: HostPipe) -> Row {
@@ -183,6 +210,8 @@ impl Collector {
             let end = |holder: &Holder| End {
                 fd: Some(holder.fd),
                 waits: holder.waits,
+                only: holder.only,
+                quota_cpus: holder.quota.map(|quota| quota.cpus),
                 ..self.end(holder.pid)
             };
             holders.iter().map(end).collect()
@@ -292,6 +321,6 @@ impl Collector {
             let name = (pid > 0).then(|| json::command(pid)).flatten();
             printable(name.as_deref().unwrap_or(""))
         });
-        End { pid, command: name.clone(), fd: None, waits: None }
+        End { pid, command: name.clone(), ..End::default() }
     }
 }

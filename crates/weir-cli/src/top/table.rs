@@ -17,7 +17,7 @@ pub struct View {
     pub sort: TopSort,
     pub reverse: bool,
     pub filter: String,
-    /// Whether pipes of one process are shown.
+    /// Whether pipes of one process are shown, and idle ones.
     pub all: bool,
 }
 
@@ -47,7 +47,7 @@ impl View {
     pub fn of(&self, rows: &[Row]) -> Vec<Row> {
         let mut shown: Vec<Row> = rows
             .iter()
-            .filter(|row| self.filter.is_empty() || row.contains(&self.filter))
+            .filter(|row| self.is_shown(row))
             .cloned()
             .collect();
         shown.sort_by(|one, other| {
@@ -58,10 +58,24 @@ impl View {
         shown
     }
 
+    /// Whoever asks for a name sees idle pipes too.
+    fn is_shown(&self, row: &Row) -> bool {
+        match self.filter.as_str() {
+            "" => self.all || !row.is_idle(),
+            filter => row.contains(filter),
+        }
+    }
+
+    /// Returns how many idle pipes are not shown.
+    pub fn hidden(&self, rows: &[Row]) -> usize {
+        let hides = self.filter.is_empty() && !self.all;
+        rows.iter().filter(|row| hides && row.is_idle()).count()
+    }
+
     fn compare(&self, one: &Row, other: &Row) -> Ordering {
         let rate = |row: &Row| row.rate.map_or(-1.0, |rate| rate.bytes_per_s);
         let share = |row: &Row| row.share().unwrap_or(-1.0);
-        let first = |ends: &[End]| shown(ends).map_or((String::new(), 0), key);
+        let first = |ends: &[End]| shown(ends, &self.filter).map_or((String::new(), 0), key);
         match self.sort {
             TopSort::Kind => one.kind.cmp(other.kind),
             TopSort::Writer => first(&one.writers).cmp(&first(&other.writers)),
@@ -73,9 +87,11 @@ impl View {
     }
 }
 
-/// The process of one side that is shown: one that waits, or else the first.
-fn shown(ends: &[End]) -> Option<&End> {
-    ends.iter().find(|end| end.waits == Some(true)).or(ends.first())
+/// The process of one side that is shown: one that the filter means, one that waits, or else the first.
+fn shown<'e>(ends: &'e [End], filter: &str) -> Option<&'e End> {
+    let is_meant = |end: &&End| !filter.is_empty() && end.contains(filter);
+    let waits = || ends.iter().find(|end| end.waits == Some(true));
+    ends.iter().find(is_meant).or_else(waits).or(ends.first())
 }
 
 fn key(end: &End) -> (String, i32) {
@@ -162,12 +178,12 @@ pub fn header(columns: &[Column], sort: TopSort) -> String {
 }
 
 /// The line of a row.
-pub fn row(columns: &[Column], row: &Row) -> String {
+pub fn row(columns: &[Column], row: &Row, filter: &str) -> String {
     let width = |cell| columns.iter().find(|column| column.cell == cell).map_or(0, |it| it.width);
     line(columns, |cell| match cell {
         Cell::Kind => row.kind.to_owned(),
-        Cell::Writer => processes(&row.writers, width(cell)),
-        Cell::Reader => processes(&row.readers, width(cell)),
+        Cell::Writer => processes(&row.writers, filter, width(cell)),
+        Cell::Reader => processes(&row.readers, filter, width(cell)),
         Cell::Rate => row.rate.map(rate).unwrap_or_else(|| String::from("?")),
         Cell::Fill => row.share().map_or_else(unknown, |share| format!("{:.0} %", share * 100.0)),
         Cell::Bytes => match (row.fill_bytes, row.capacity_bytes) {
@@ -205,10 +221,10 @@ pub fn rate(rate: Rate) -> String {
 }
 
 /// The processes of one side: the first, and how many more.
-fn processes(ends: &[End], width: usize) -> String {
+fn processes(ends: &[End], filter: &str, width: usize) -> String {
     /// With fewer columns a process has no room for both its id and its name.
     const BOTH: usize = 10;
-    let Some(first) = shown(ends) else { return String::from("-") };
+    let Some(first) = shown(ends, filter) else { return String::from("-") };
     let name = match (first.pid, first.command.as_str()) {
         (0, _) => String::from("?"),
         (pid, "") => pid.to_string(),

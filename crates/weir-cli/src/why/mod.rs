@@ -3,25 +3,56 @@
 mod words;
 
 use crate::args::WhyOptions;
+use crate::processes::processes_called;
 use crate::report;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use weir_command::fault::{Fault, missing};
 use weir_command::json;
 use weir_command::output::Outlet;
+use weir_command::units::parse::process_id;
 use weir_doctor::why::{Cause, HeldBack, Why, WhyLink};
 
 const SCHEMA: &str = "weir.why/1";
+/// Most ids in a message.
+const MOST_NAMED: usize = 8;
 
 pub fn why(options: &WhyOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
-    let pid = options.pid;
+    let pid = target(options)?;
     let found = weir_measure::why::why(pid);
     let Some(found) = found else {
         return Err(Fault::failed(format!("cannot look at process {pid}: {}", missing(pid))));
     };
     outlet.say(SCHEMA, || document(&found), || words::text(&found))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the process that was asked for.
+fn target(options: &WhyOptions) -> Result<i32, Fault> {
+    let text = match (options.pid, &options.target) {
+        (Some(pid), _) => return Ok(pid),
+        (_, Some(text)) => text.as_str(),
+        // clap asks for one of them.
+        (None, None) => return Err(Fault::usage("a process is needed")),
+    };
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return process_id(text).map_err(Fault::usage);
+    }
+    let found = processes_called(text);
+    match found.as_slice() {
+        [one] => Ok(*one),
+        [] => Err(Fault::failed(format!("cannot look at '{text}': no process has this name"))),
+        several => {
+            let ids: Vec<String> = several.iter().take(MOST_NAMED).map(i32::to_string).collect();
+            let more = if several.len() > MOST_NAMED { ", ..." } else { "" };
+            Err(Fault::failed(format!(
+                "cannot look at '{text}': {} processes have this name; give the id of one: {}{more}",
+                several.len(),
+                ids.join(", ")
+            )))
+        }
+    }
 }
 
 /// Says why a process does not go on, for another verb.
@@ -40,6 +71,7 @@ fn document(why: &Why) -> Value {
         "chain": links,
         "circle_from": why.circle.map(|at| at + 1),
         "is_cut": why.cut,
+        "left_out_processes": why.left_out,
         "hints": words::hints(why),
     })
 }
@@ -57,6 +89,8 @@ fn link(found: &WhyLink) -> Value {
             "parent_pid": found.parent.as_ref().map(|parent| parent.pid),
             "kind": kind(&found.wait),
             "text": words::alone(found),
+            "share": found.share,
+            "tracer_pid": found.tracer.as_ref().map(|tracer| tracer.pid),
             "waits_for_pids": found.others(),
             "held_back_bytes": held,
             "hot": found.hot.as_ref().map(report::hot::stage_json),
@@ -69,7 +103,7 @@ fn kind(wait: &Cause) -> &'static str {
         Cause::Computes { .. } => "computes",
         Cause::Cpu { .. } => "cpu",
         Cause::Quota { .. } => "quota",
-        Cause::Frozen => "frozen",
+        Cause::Frozen { .. } => "frozen",
         Cause::Ended { .. } => "ended",
         Cause::Stopped(_) => "stopped",
         Cause::Pipe(pipe) if pipe.writes => "pipe-out",

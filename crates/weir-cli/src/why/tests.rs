@@ -6,7 +6,7 @@ use weir_doctor::why::{Named, PipeWait};
 
 fn process(pid: i32, wait: Cause) -> WhyLink {
     let named = Named { pid, command: format!("p{pid}") };
-    WhyLink { named, parent: None, wait, has_way_out: false, held_back: None, hot: None }
+    WhyLink { named, parent: None, wait, has_way_out: false, share: None, threads: Vec::new(), tracer: None, held_back: None, hot: None }
 }
 
 fn pipe(writes: bool, others: &[i32]) -> Cause {
@@ -102,7 +102,7 @@ fn who_has_the_other_end_of_a_socket_itself_waits_for_no_process() {
 fn one_more_has_a_pipe_open_and_two_more_have() {
     let said = |others: &[i32]| {
         let links = vec![process(1, pipe(false, others)), process(2, pipe(false, &[]))];
-        words::answer(&Why { links, circle: None, cut: false })
+        words::answer(&Why { links, circle: None, cut: false, left_out: 0 })
     };
     assert!(said(&[2]).contains("from a pipe of 2 (p2)"), "{}", said(&[2]));
     assert!(said(&[2, 3]).contains("a pipe (1 more has it open) of 2"), "{}", said(&[2, 3]));
@@ -120,6 +120,7 @@ fn who_may_not_look_is_told_why_and_root_is_not_sent_to_root() {
         links: vec![process(1, Cause::Hidden { uid: Some(0) })],
         circle: None,
         cut: false,
+        left_out: 0,
     });
     assert_eq!(hints.is_empty(), rustix::process::geteuid().is_root(), "{hints:?}");
 }
@@ -131,7 +132,7 @@ fn what_makes_a_program_write_at_once_is_its_own_way() {
         let named = Named { pid: 1, command: command.to_owned() };
         let held_back = Some(HeldBack::Perhaps);
         let link = WhyLink { named, held_back, ..process(1, Cause::Semaphore) };
-        words::hints(&Why { links: vec![link], circle: None, cut: false }).join("")
+        words::hints(&Why { links: vec![link], circle: None, cut: false, left_out: 0 }).join("")
     };
     for (command, way) in [
         ("ruby x.rb", "$stdout.sync = true in its program"),
@@ -150,7 +151,7 @@ fn a_parent_that_was_just_named_is_not_named_again() {
         let named = Named { pid: parent, command: format!("p{parent}") };
         let child = WhyLink { parent: Some(named), ..process(2, sleep.clone()) };
         let links = vec![process(3, self::child(&[2], false)), child];
-        words::answer(&Why { links, circle: None, cut: false })
+        words::answer(&Why { links, circle: None, cut: false, left_out: 0 })
     };
     assert_eq!(
         said(3),
@@ -198,7 +199,7 @@ fn a_wait_for_a_signal_or_a_terminal_names_who_may_end_it_or_says_that_none_is_k
         assert_eq!(alone(wait), (text.to_owned(), pids));
     }
     let links = vec![process(1, signal(None, &[2])), process(2, signal(None, &[]))];
-    let said = words::answer(&Why { links, circle: None, cut: false });
+    let said = words::answer(&Why { links, circle: None, cut: false, left_out: 0 });
     assert!(
         said.contains("a signal, such as that of the end of its child 2 (p2), which"),
         "{said}"

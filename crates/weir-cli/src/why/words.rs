@@ -2,13 +2,15 @@
 
 use crate::report::outside;
 use rustix::process::geteuid;
-use weir_command::units::words::{cpus, percent, things};
+use weir_command::units::words::{of_cpus, percent, things};
 use weir_command::units::{bytes, seconds, signal_name};
 use weir_doctor::facts::{FileWait, FileWaitKind, HotStage, Peer, PeerKind};
-use weir_doctor::why::{Cause, HeldBack, Named, PipeWait, Stop, Why, WhyLink};
+use weir_doctor::why::{Cause, HeldBack, Named, PipeWait, Stop, StuckThread, Why, WhyLink};
 
 /// Most processes of a chain in one sentence.
 const MOST_IN_SENTENCE: usize = 4;
+/// What fills this share of the time is all that it did.
+const MOSTLY: f64 = 0.95;
 
 /// The answer, the chain where it is longer than the sentence, and what may help.
 pub fn text(why: &Why) -> String {
@@ -40,6 +42,9 @@ pub fn answer(why: &Why) -> String {
             &format!("; behind {between} more, {} {}", name(&last.named), clause(why, count - 1));
     }
     match why.circle {
+        Some(from) if why.links[from..].iter().any(|link| matches!(link.wait, Cause::Open { .. })) => {
+            sentence += ": they wait in a circle, if each is to open the FIFO of the other";
+        }
         Some(_) => sentence += ": they wait in a circle, and none of them can go on",
         None if why.cut => sentence += ", and so on",
         None => {}
@@ -53,15 +58,19 @@ pub fn hints(why: &Why) -> Vec<String> {
     for (at, found) in why.links.iter().enumerate() {
         let is_read =
             at > 0 && matches!(&why.links[at - 1].wait, Cause::Pipe(pipe) if !pipe.writes);
-        if at == 0 || is_read {
-            hints.extend(held(found));
+        if (at == 0 || is_read) && found.waits_for_more() {
+            hints.extend(held(found, is_read));
         }
     }
-    hints.extend(why.links.iter().filter_map(help));
+    hints.extend(why.links.iter().flat_map(help));
+    if why.left_out > 0 {
+        let others = things(why.left_out as u64, "process");
+        hints.push(format!("there are too many processes to look at: {others} were left out"));
+    }
     hints
 }
 
-fn held(found: &WhyLink) -> Option<String> {
+fn held(found: &WhyLink, is_read: bool) -> Option<String> {
     let who = name(&found.named);
     let option = unbuffered(&found.named.command);
     match found.held_back? {
@@ -69,7 +78,8 @@ fn held(found: &WhyLink) -> Option<String> {
             "{who} keeps {} of output in its own buffer, since its output is no terminal: try {option}",
             bytes(count)
         )),
-        HeldBack::Perhaps => Some(format!(
+        // Of the process itself that is not known to be the reason.
+        HeldBack::Perhaps => is_read.then(|| format!(
             "{who} has written nothing yet; it may keep output in its own buffer, since its output is \
              no terminal: try {option}"
         )),
@@ -92,9 +102,14 @@ fn unbuffered(command: &str) -> &'static str {
     }
 }
 
-fn help(found: &WhyLink) -> Option<String> {
+fn help(found: &WhyLink) -> Vec<String> {
     let pid = found.named.pid;
-    match &found.wait {
+    let traced = found.tracer.as_ref().filter(|_| !matches!(found.wait, Cause::Stopped(_)));
+    let traced = traced.map(|tracer| {
+        format!("{pid} is traced by {}: each of its system calls may wait for that", name(tracer))
+    });
+    let help = match &found.wait {
+        Cause::Frozen { files } => return files.iter().flat_map(|file| thaw(file)).collect(),
         Cause::Stopped(Stop::Signal(Some(signal))) if is_terminal_stop(*signal) => {
             Some(String::from("bring it to the foreground of its terminal with fg"))
         }
@@ -106,12 +121,31 @@ fn help(found: &WhyLink) -> Option<String> {
         }
         Cause::Hidden { .. } if !geteuid().is_root() => Some(String::from("root may inspect it")),
         _ => None,
+    };
+    traced.into_iter().chain(help).collect()
+}
+
+/// What thaws a control group, by the file that says that it is frozen.
+fn thaw(file: &str) -> Vec<String> {
+    let word = if file.ends_with("cgroup.freeze") { "0" } else { "THAWED" };
+    let mut lines = vec![format!("echo {word} > {file} lets it go on")];
+    // Docker names groups by the numbers of containers: docker/NUMBER or docker-NUMBER.scope.
+    let number = group(file).rsplit('/').next().unwrap_or_default();
+    let number = number.trim_start_matches("docker-").trim_end_matches(".scope");
+    if group(file).contains("docker") && number.len() == 64 {
+        lines.push(format!("docker unpause {} does so too", &number[..12]));
     }
+    lines
+}
+
+/// Returns the control group of one of its files.
+fn group(file: &str) -> &str {
+    file.rsplit_once('/').map_or(file, |(group, _)| group)
 }
 
 /// What a process waits for, without naming it.
 pub fn alone(found: &WhyLink) -> String {
-    let alone = Why { links: vec![found.clone()], circle: None, cut: false };
+    let alone = Why { links: vec![found.clone()], circle: None, cut: false, left_out: 0 };
     clause(&alone, 0)
 }
 
@@ -130,6 +164,18 @@ fn function(hot: &HotStage) -> String {
 /// What the process at this place waits for; the next one is named last, so that a clause may
 /// follow.
 fn clause(why: &Why, at: usize) -> String {
+    let said = whole_clause(why, at);
+    // What it did most, of a process that ran meanwhile.
+    match (why.links[at].share.filter(|share| *share < MOSTLY), said.split_once(' ')) {
+        (Some(share), Some((verb @ ("waits" | "sleeps" | "sleeps:"), rest))) => {
+            let (verb, colon) = (verb.trim_end_matches(':'), if verb.ends_with(':') { ":" } else { "" });
+            format!("{verb} {} of the time{colon} {rest}", percent(share))
+        }
+        _ => said,
+    }
+}
+
+fn whole_clause(why: &Why, at: usize) -> String {
     let before = || {
         let others = why.links.get(at)?.others();
         why.links.iter().find(|link| others.contains(&link.named.pid))
@@ -145,16 +191,19 @@ fn clause(why: &Why, at: usize) -> String {
         Cause::Computes { cpus: used } if *used < 0.05 => String::from("is running"),
         Cause::Computes { cpus: used } => {
             let most = found.hot.as_ref().map_or_else(String::new, function);
-            format!("computes: it uses {} CPUs{most}", cpus(*used))
+            format!("computes: it uses {}{most}", of_cpus(*used))
         }
         Cause::Cpu { share } => format!(
             "is ready to run, but other processes have the CPUs: it waited for one {} of the time",
             percent(*share)
         ),
         Cause::Quota { cpus: most } => {
-            format!("has used up the CPU quota of its control group, {} CPUs", cpus(*most))
+            format!("has used up the CPU quota of its control group, {}", of_cpus(*most))
         }
-        Cause::Frozen => String::from("is frozen by its control group"),
+        Cause::Frozen { files } => {
+            let groups: Vec<&str> = files.iter().map(|file| group(file)).collect();
+            format!("is frozen by its control group {}", groups.join(" and "))
+        }
         Cause::Ended { .. } => match next {
             Some(parent) => {
                 format!("has ended (a zombie): its status was not collected by its parent {parent}")
@@ -166,9 +215,14 @@ fn clause(why: &Why, at: usize) -> String {
         },
         Cause::Stopped(stop) => stopped(stop, next),
         Cause::Pipe(pipe) => self::pipe(pipe, next),
-        Cause::Open { path } => {
-            format!("waits until another process opens the other end of the FIFO {path}")
+        Cause::Open { path, .. } => {
+            let waits = format!("waits until another process opens the other end of the FIFO {path}");
+            match next {
+                Some(other) => format!("{waits}, perhaps {other}"),
+                None => waits,
+            }
         }
+        Cause::Threads { .. } if !found.threads.is_empty() => threads(found),
         Cause::Lock { .. } | Cause::Semaphore | Cause::Queue { .. } | Cause::Threads { .. } => {
             lock(&found.wait, next)
         }
@@ -375,6 +429,23 @@ fn lock(wait: &Cause, next: Option<String>) -> String {
         _ => "waits for another thread of its own (a lock or a condition)",
     };
     String::from(said)
+}
+
+/// The threads of a process that all wait for each other.
+fn threads(found: &WhyLink) -> String {
+    let thread = |one: &StuckThread| match one.holder {
+        Some(holder) if holder == one.id => {
+            format!("{} ({}) for a lock that it holds itself", one.id, one.name)
+        }
+        Some(holder) => format!("{} ({}) for a lock of {holder}", one.id, one.name),
+        None => format!("{} ({})", one.id, one.name),
+    };
+    let all: Vec<String> = found.threads.iter().map(thread).collect();
+    format!(
+        "waits for another thread of its own (a lock or a condition), and so do all of its {} threads: {}",
+        all.len(),
+        all.join(", ")
+    )
 }
 
 fn locked(path: Option<&str>) -> String {

@@ -22,7 +22,7 @@ fn walked(waits: &[Cause]) -> (Vec<i32>, Option<usize>, bool) {
         let wait = waits.get(pid as usize - 1)?.clone();
         let named = Named { pid, command: format!("p{pid}") };
         let has_way_out = false;
-        Some(WhyLink { named, parent: None, wait, has_way_out, held_back: None, hot: None })
+        Some(WhyLink { named, parent: None, wait, has_way_out, share: None, threads: Vec::new(), tracer: None, held_back: None, hot: None })
     };
     let why = walk(1, look).expect("process 1 is there");
     (why.links.iter().map(|link| link.named.pid).collect(), why.circle, why.cut)

@@ -3,10 +3,11 @@
 //! weir keeps no end of a pipe open: a reader's or writer's death must reach the other side. It
 //! borrows an end from its owner with `pidfd_getfd(2)` for the microseconds of one look.
 
+use crate::pipe_room::resize;
 use crate::proc::{Descriptor, pidfd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;
-use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
+use rustix::pipe::fcntl_getpipe_size;
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 use std::os::fd::OwnedFd;
 use weir_doctor::facts::Pipe;
@@ -46,6 +47,8 @@ pub struct PipeWatch {
     pub totals: PipeTotals,
     /// The result of the last look.
     pub now: Option<Fill>,
+    /// Whether a process is known to wait for room in it.
+    pub is_wanted: bool,
 }
 
 /// Sums over the samples of a pipe, weighted by time.
@@ -105,7 +108,8 @@ impl PipeWatch {
     pub fn new(identity: Descriptor, sizing: Option<Sizing>) -> PipeWatch {
         let totals = PipeTotals::default();
         let (writer, reader, wanted_bytes, now) = (None, None, None, None);
-        PipeWatch { identity, writer, reader, sizing, wanted_bytes, totals, now }
+        let is_wanted = false;
+        PipeWatch { identity, writer, reader, sizing, wanted_bytes, totals, now, is_wanted }
     }
 
     /// Creates a watch on a pipe of another maker, to be enlarged to `wanted_bytes`.
@@ -171,18 +175,24 @@ impl PipeWatch {
             && fcntl_getpipe_size(end).is_ok_and(|size| (size as u64) < wanted)
         {
             // If refused, it keeps its maker's capacity.
-            let _ = fcntl_setpipe_size(end, wanted as usize);
+            let _ = resize(end, wanted);
         }
         // Stages may enlarge their pipes at any time. So the bytes are read first: they fitted
         // then.
         let bytes = ioctl_fionread(end).ok()?;
         let capacity_bytes = fcntl_getpipe_size(end).ok()? as u64;
         self.totals.note_capacity(capacity_bytes);
+        let stands = self.now.is_some_and(|before| before.bytes == bytes);
         let full = match &writer {
-            // A pipe counts pages, and one that holds fewer bytes may be full all the same. Two
-            // pages written in turn hold more than one, since what fits is added to the last. (Once
-            // a pipe was polled, each write to it wakes readers, also where it was not empty.)
-            Some(writer) if (capacity_bytes / 2..capacity_bytes).contains(&bytes) => {
+            // A pipe counts pages, and one that holds few bytes may be full all the same: of packets,
+            // or behind a reader that has taken a part of a page. Mostly two pages written in turn
+            // hold more than one, since what fits is added to the last. (Once a pipe was polled, each
+            // write to it wakes readers, also where it was not empty.)
+            Some(writer)
+                if bytes > 0
+                    && bytes < capacity_bytes
+                    && (self.is_wanted || stands || bytes >= capacity_bytes / 2) =>
+            {
                 !writable(writer)
             }
             _ => bytes >= capacity_bytes,
@@ -200,7 +210,7 @@ impl PipeWatch {
         if let Some(sizing) = &mut self.sizing
             && let Some(larger) = sizing.sample(capacity_bytes, full, bytes == 0)
         {
-            match fcntl_setpipe_size(end, larger as usize) {
+            match resize(end, larger) {
                 Ok(_) => {
                     self.totals.seen.capacity_bytes = larger;
                     self.totals.set_bytes = Some(larger);
@@ -312,9 +322,14 @@ fn polled(end: &OwnedFd, wanted: PollFlags) -> PollFlags {
 mod tests {
     use super::*;
     use rustix::fd::AsRawFd;
+    use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
     fn watch(sizing: Option<Sizing>) -> (PipeWatch, OwnedFd, OwnedFd) {
-        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        watch_with(sizing, PipeFlags::empty())
+    }
+
+    fn watch_with(sizing: Option<Sizing>, flags: PipeFlags) -> (PipeWatch, OwnedFd, OwnedFd) {
+        let (reader, writer) = pipe_with(flags).expect("a pipe");
         let mut watch = PipeWatch::new(Descriptor::of(&reader).expect("known"), sizing);
         let me = std::process::id() as Pid;
         watch.set_writer(me, writer.as_raw_fd());
@@ -333,6 +348,20 @@ mod tests {
         assert!(fill.full && fill.bytes < fill.capacity_bytes);
         assert_eq!((watch.totals.full_ns, watch.totals.empty_ns), (30, 10));
         assert_eq!((watch.totals.seen.times_full, watch.totals.seen.times_empty), (1, 1));
+    }
+
+    /// A pipe of 16 packets of a byte, whose writer waited for room, was 0.02 % full and not full.
+    #[test]
+    fn a_pipe_that_holds_few_bytes_is_full_when_it_takes_no_more() {
+        let (mut watch, _reader, writer) = watch_with(None, PipeFlags::DIRECT | PipeFlags::NONBLOCK);
+        while rustix::io::write(&writer, b"x").is_ok() {}
+        assert!(!watch.look(1).expect("seen").full, "one look says too little to poll it");
+        let fill = watch.look(1).expect("seen");
+        assert!(fill.full && fill.bytes < fill.capacity_bytes / 1000, "{fill:?}");
+        let (mut wanted, _reader, writer) = watch_with(None, PipeFlags::DIRECT | PipeFlags::NONBLOCK);
+        while rustix::io::write(&writer, b"x").is_ok() {}
+        wanted.is_wanted = true;
+        assert!(wanted.look(1).expect("seen").full, "its writer waits");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::proc::{Descriptor, ProcessIdentity};
 use population::Population;
 use tracer::Tracer;
 use weir_doctor::facts::{Evidence, History};
+use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::Sched;
 
@@ -232,7 +233,12 @@ impl Sampler {
     /// Looks at the fill of each pipe.
     fn look_at_pipes(&mut self, now_ns: u64, weight_ns: u64) -> Vec<(Descriptor, Fill)> {
         let mut fills = Vec::with_capacity(self.pipes.len());
+        let groups = &self.population.groups;
         for (at, pipe) in self.pipes.iter_mut().enumerate() {
+            let waits = |group: &Group| {
+                group.now == Some(TaskState::BlockedOut) && group.ends.output == Some(pipe.identity)
+            };
+            pipe.is_wanted = groups.iter().any(waits);
             let Some(fill) = pipe.look(weight_ns) else { continue };
             if let Some(history) = &mut self.history {
                 history.add_fill(at, fill.bytes, now_ns, weight_ns);

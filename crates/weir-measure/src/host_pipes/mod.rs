@@ -13,11 +13,13 @@ mod waits;
 pub use rate::{Rate, RateQuality};
 
 use crate::attribution::{Fill, PipeWatch};
+use crate::quota::EachLimits;
 use crate::proc::{Descriptor, access, descriptor, descriptors, is_anonymous_pipe, link};
 use rate::{Counts, Programs};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use waits::Waits;
+use weir_doctor::facts::Quota;
 use weir_sys::Pid;
 use weir_sys::proc::{Stat, processes};
 
@@ -25,13 +27,19 @@ use weir_sys::proc::{Stat, processes};
 const MOST_PROCESSES: usize = 32_768;
 /// Most descriptors of a process that are read.
 const MOST_DESCRIPTORS: usize = 1 << 16;
+/// The longest search for pipes, and the longest look at who waits for them. What is not seen by then
+/// is left out.
+const MOST_TIME: Duration = Duration::from_millis(400);
+
+/// A process that its quota throttled for this part of the time is told of.
+const THROTTLED: f64 = 0.3;
 
 /// Anonymous files that are read, which the kernel counts; of these only the first are written.
 const READ: [&str; 5] = [EVENTS, "timerfd", "signalfd", "fanotify", "userfaultfd"];
 const EVENTS: &str = "eventfd";
 
 /// A process that has an end of a pipe open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Holder {
     /// The process.
     pub pid: Pid,
@@ -39,6 +47,10 @@ pub struct Holder {
     pub fd: i32,
     /// Whether it waits for the pipe; `None` where that may not be seen.
     pub waits: Option<bool>,
+    /// Whether it waits for nothing else.
+    pub only: bool,
+    /// The quota that throttled it for most of the time since the look before.
+    pub quota: Option<Quota>,
 }
 
 /// A pipe or FIFO at one moment.
@@ -74,14 +86,16 @@ pub struct Look {
     pub pipes: Vec<HostPipe>,
     /// Processes whose descriptors this user may not see.
     pub unseen: usize,
+    /// Processes at which there was no time to look.
+    pub left_out: usize,
 }
 
 /// Looks at all pipes again and again.
 #[derive(Debug)]
 pub struct HostPipes {
     programs: Programs,
-    /// The counts of the look before, and its time.
-    before: Option<(BTreeMap<Pid, Counts>, Instant)>,
+    /// The counts and quotas of the look before, and its time.
+    before: Option<(BTreeMap<Pid, Counts>, EachLimits, Instant)>,
 }
 
 /// The descriptors of a process by the direction in which they can move bytes.
@@ -123,10 +137,14 @@ impl HostPipes {
     /// Looks at all pipes. With `all`, those of a single process are among them.
     pub fn look(&mut self, all: bool) -> Look {
         let mut sweep = Sweep::default();
-        let own = std::process::id() as Pid;
-        for pid in processes().into_iter().take(MOST_PROCESSES).filter(|pid| *pid != own) {
+        let (own, begun) = (std::process::id() as Pid, Instant::now());
+        let mut others = processes().into_iter().filter(|pid| *pid != own).peekable();
+        let (mut looked_at, has_time) = (0, || begun.elapsed() < MOST_TIME);
+        while let Some(pid) = others.next_if(|_| has_time() && looked_at < MOST_PROCESSES) {
             sweep.process(pid);
+            looked_at += 1;
         }
+        let left_out = others.count();
         let Sweep { pipes, open, unseen } = sweep;
         let mut pipes: Vec<HostPipe> =
             pipes.into_values().filter(|pipe| all || pipe.joins_processes()).collect();
@@ -135,21 +153,32 @@ impl HostPipes {
             both.map(|holder| holder.pid).collect::<Vec<_>>()
         };
         let pids = BTreeSet::from_iter(pipes.iter().flat_map(holders));
-        let waits = BTreeMap::from_iter(pids.iter().map(|pid| (*pid, Waits::of(*pid))));
+        let begun = Instant::now();
+        let has_time = |_: &&Pid| begun.elapsed() < MOST_TIME;
+        let seen = pids.iter().take_while(has_time);
+        let waits = BTreeMap::from_iter(seen.map(|pid| (*pid, Waits::of(*pid))));
+        let left_out = left_out + pids.len() - waits.len();
+        let limits = EachLimits::of(waits.keys().copied());
         let now = Instant::now();
         let counts =
             BTreeMap::from_iter(pids.iter().filter_map(|pid| Some((*pid, Counts::of(*pid)?))));
         for pipe in &mut pipes {
-            pipe.fill = fill(pipe);
             note_waits(pipe, &waits, &open);
-            if let Some((before, then)) = &self.before {
+            pipe.fill = fill(pipe);
+            if let Some((before, earlier, then)) = &self.before {
                 let elapsed_s = now.duration_since(*then).as_secs_f64();
+                for holder in pipe.writers.iter_mut().chain(&mut pipe.readers) {
+                    let quota = limits.since(earlier, holder.pid);
+                    holder.quota = quota.filter(|quota| {
+                        quota.throttled_ns as f64 >= THROTTLED * elapsed_s * 1e9
+                    });
+                }
                 let between = rate::Between { before, now: &counts, open: &open, elapsed_s };
                 pipe.rate = between.rate(pipe, &mut self.programs);
             }
         }
-        self.before = Some((counts, now));
-        Look { pipes, unseen }
+        self.before = Some((counts, limits, now));
+        Look { pipes, unseen, left_out }
     }
 }
 
@@ -211,7 +240,7 @@ impl Sweep {
             match holders.last_mut() {
                 _ if !is_end => {}
                 Some(last) if last.pid == pid => last.fd = last.fd.min(fd),
-                _ => holders.push(Holder { pid, fd, waits: None }),
+                _ => holders.push(Holder { pid, fd, waits: None, only: false, quota: None }),
             }
         }
     }
@@ -250,6 +279,7 @@ fn fill(pipe: &HostPipe) -> Option<Fill> {
     let ends = pipe.writers.len().max(pipe.readers.len()).min(MOST_TRIES);
     (0..ends).find_map(|at| {
         let mut watch = PipeWatch::new(pipe.identity, None);
+        watch.is_wanted = pipe.writers.iter().any(|writer| writer.waits == Some(true));
         if let Some(writer) = pipe.writers.get(at) {
             watch.set_writer(writer.pid, writer.fd);
         }
@@ -272,8 +302,8 @@ fn note_waits(pipe: &mut HostPipe, waits: &BTreeMap<Pid, Waits>, open: &BTreeMap
             // Where only the kind of the wait is known, a single pipe leaves no doubt.
             let pipes =
                 || ends.map_or(0, |ends| ends.iter().filter(|end| **end != Target::Other).count());
-            let only = || ends.is_some_and(|ends| ends.contains(&target)) && pipes() == 1;
-            holder.waits = waits.on(holder.pid, &identity, writes, only);
+            let is_single = || ends.is_some_and(|ends| ends.contains(&target)) && pipes() == 1;
+            (holder.waits, holder.only) = waits.on(holder.pid, &identity, writes, is_single);
         }
     }
 }

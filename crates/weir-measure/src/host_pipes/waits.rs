@@ -15,8 +15,8 @@ const MOST_WAITS: usize = 128;
 /// What the threads of a process wait for.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
-    /// Descriptors, each with whether the wait is for room to write.
-    fds: Vec<(i32, bool)>,
+    /// Descriptors, each with whether the wait is for room to write, and for nothing else.
+    fds: Vec<(i32, bool, bool)>,
     /// Where the calls may not be seen: waits in the kernel's code for pipes, for room or for data.
     hidden: Vec<Option<bool>>,
 }
@@ -35,7 +35,9 @@ impl Waits {
         match Blocked::of(pid, task) {
             Some(Blocked::Call(number, args)) => {
                 let set = set_of(pid, Call::decode(number, &args));
-                self.fds.extend(set.into_iter().take(MOST_WAITS));
+                let only = set.len() == 1;
+                let set = set.into_iter().take(MOST_WAITS);
+                self.fds.extend(set.map(|(fd, writes)| (fd, writes, only)));
             }
             Some(Blocked::Hidden) => {
                 self.hidden.push(function(pid, task).as_deref().and_then(way));
@@ -44,23 +46,26 @@ impl Waits {
         }
     }
 
-    /// Whether a thread waits for this pipe in this direction; `None` where that may not be seen.
-    /// `only` tells whether the process has no other pipe in this direction.
+    /// Whether a thread waits for this pipe in this direction, and for nothing else; `None` where that
+    /// may not be seen. `is_single` tells whether the process has no other pipe in this direction.
     pub fn on(
         &self,
         pid: Pid,
         pipe: &Descriptor,
         writes: bool,
-        only: impl FnOnce() -> bool,
-    ) -> Option<bool> {
-        let is = |(fd, way): &(i32, bool)| *way == writes && descriptor(pid, *fd) == Some(*pipe);
-        if self.fds.iter().any(is) {
-            return Some(true);
+        is_single: impl FnOnce() -> bool,
+    ) -> (Option<bool>, bool) {
+        let is = |(fd, way, only): &(i32, bool, bool)| {
+            (*way == writes && descriptor(pid, *fd) == Some(*pipe)).then_some(*only)
+        };
+        if let Some(only) = self.fds.iter().filter_map(is).max() {
+            return (Some(true), only);
         }
         if self.hidden.is_empty() {
-            return Some(false);
+            return (Some(false), false);
         }
-        (self.hidden.contains(&Some(writes)) && only()).then_some(true)
+        let waits = self.hidden.contains(&Some(writes)) && is_single();
+        (waits.then_some(true), waits)
     }
 }
 

@@ -107,12 +107,22 @@ impl Profiler {
     /// Samples a process, what it has started, and what it starts from now on, as this stage; `None`
     /// stands for a script as a whole. Where that is not allowed, [`Profiler::finish`] says so.
     pub fn attach(&mut self, pid: Pid, stage: Option<usize>) {
+        self.attach_found(stage, || family(pid));
+    }
+
+    /// Samples the threads of a process, of which these are the most, and what it starts from now on.
+    pub fn attach_alone(&mut self, pid: Pid, stage: Option<usize>, most: usize) {
+        let all = || tasks(pid).into_iter().take(most).map(|task| (pid, task)).collect();
+        self.attach_found(stage, all);
+    }
+
+    fn attach_found(&mut self, stage: Option<usize>, find: impl Fn() -> Vec<(Pid, Pid)>) {
         let mut seen = BTreeSet::new();
         self.take();
         self.begun = Some(BTreeSet::new());
         // Again, for those that were just being started by one that was not sampled yet.
         for _ in 0..ATTACH_ROUNDS {
-            let found = family(pid);
+            let found = find();
             // What a sampled task starts is sampled already: to add it would count it twice.
             self.take();
             let is_new = |(_, task): &(Pid, Pid)| {

@@ -9,10 +9,11 @@ use super::finish::{LiveStage, StartFailure};
 use super::job::{Job, Launch, StageSpec, Watcher};
 use crate::attribution::{Endpoints, PipeTotals, PipeWatch};
 use crate::machine;
+use crate::pipe_room::resize;
 use crate::proc::Descriptor;
 use crate::programs::in_path;
 use crate::sys::spawn::{Differences, spawn_with};
-use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
+use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -92,25 +93,20 @@ impl RunningJob {
     }
 
     fn make_pipes(&mut self, job: &Job) -> io::Result<Vec<PipeEnds>> {
-        let mut refused = None;
-        let mut pipes = Vec::new();
+        let (mut pipes, mut refused) = (Vec::new(), None);
         for _ in 1..job.stages.len() {
             let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-            if let Err(error) = fcntl_setpipe_size(&writer, job.pipe_bytes as usize) {
-                refused = Some(error);
-            }
+            let result = resize(&writer, job.pipe_bytes);
             let identity = Descriptor::of(&reader);
             let capacity_bytes = fcntl_getpipe_size(&reader).map_or(0, |size| size as u64);
+            if let Err(refusal) = result {
+                refused = Some((capacity_bytes, refusal));
+            }
             let (reader, writer) = (Some(reader), Some(writer));
             pipes.push(PipeEnds { reader, writer, identity, capacity_bytes });
         }
-        if let Some(error) = refused {
-            let error = io::Error::from(error);
-            self.notes.push(format!(
-                "pipes keep the kernel's default size: the kernel refused {} bytes ({error}; see \
-                 fs.pipe-user-pages-soft in sysctl)",
-                job.pipe_bytes
-            ));
+        if let Some((bytes, refusal)) = refused {
+            self.notes.push(format!("pipes hold {} KiB: {refusal}", bytes >> 10));
         }
         Ok(pipes)
     }

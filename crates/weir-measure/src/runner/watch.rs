@@ -11,6 +11,7 @@ use crate::hot::Profiler;
 use crate::machine;
 use crate::oom;
 use crate::proc::{Descriptor, ProcessIdentity, descriptor, identity};
+use crate::quota::{self, EachLimits};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use weir_doctor::backlog::{Activity, Trend};
@@ -65,6 +66,7 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     allow_all_files();
     let clock = Clock::start();
     let (around, kills) = (RunSurroundings::look(), oom::kills());
+    let limits = EachLimits::of(found.iter().map(|process| process.pid));
     let mut sampler = Sampler::new(Grouping::ByProcess, aim.grow_bytes);
     if aim.trace {
         sampler.trace();
@@ -76,6 +78,7 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     let wall_ns = clock.now_ns();
     let going_on = sampler.population.groups.iter().filter(|group| !group.ended);
     let alive = going_on.map(|group| group.root).collect();
+    let limits = busiest(&sampler).map_or_else(Vec::new, |pid| limits.limits(pid));
     sampler.close();
     sampler.population.groups[0].last_ns = wall_ns;
     let job = Job { script: true, ..Job::default() };
@@ -92,9 +95,10 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     run.critical_path = None;
     let births = sampler.population.births();
     run.started = births.started("sh", wall_ns, &sampler.census(), births.once());
-    (run.host, run.quota) = around.since(wall_ns, 0);
+    (run.host, _) = around.since(wall_ns, 0);
+    run.quota = quota::between(&limits, &quota::again(&limits));
     // Nobody tells what of the CPU time that others used was theirs.
-    (run.host.others_cpus, run.quota) = (None, None);
+    run.host.others_cpus = None;
     for group in &mut run.groups {
         (group.run.host, group.run.quota) = (run.host, run.quota);
     }
@@ -110,6 +114,14 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     let name = |at: usize| (run.row_of_lane(at), command(at).unwrap_or_default());
     run.history = history.map(|history| history.named(&name, true));
     Watched::Seen { run: Box::new(run), alive }
+}
+
+/// Returns the process that wanted the CPUs most. They may have control groups of their own: its quota
+/// is the one that says most.
+fn busiest(sampler: &Sampler) -> Option<Pid> {
+    let wanted = sampler.population.totals().into_iter().map(|it| it.cpu_ns + it.queue_ns);
+    let roots = sampler.population.groups.iter().map(|group| group.root);
+    wanted.zip(roots).max().map(|(_, root)| root)
 }
 
 /// Samples the functions of these processes and of what they start.

@@ -3,7 +3,7 @@
 use super::ends::{id_at, level};
 use super::open;
 use crate::bytes::{half, long, word};
-use crate::proc::{descriptor, identity, link, read_whole};
+use crate::proc::{Blocked, descriptor, identity, link, read_whole};
 use crate::sys::memory::read_remote;
 use std::ops::Range;
 use weir_doctor::why::Cause;
@@ -134,13 +134,7 @@ pub fn futex(pid: Pid, args: &[u64; 6]) -> Cause {
         }
         _ => tasks.contains(&id),
     };
-    let owner = match word(0) {
-        // Locked, and somebody waits: the owner stands behind word and count.
-        LOCKED if args[2] == LOCKED as u64 => word(8),
-        // Robust, or with priority inheritance: the word is the owner.
-        word if word < 0 => word & FUTEX_OWNER,
-        _ => 0,
-    };
+    let owner = owner(args, word);
     let held = |holders: Vec<Pid>, own: bool| Cause::Lock { path: None, holders, own };
     match owner {
         owner if alone && is_own(owner) => held(Vec::new(), true),
@@ -154,6 +148,34 @@ pub fn futex(pid: Pid, args: &[u64; 6]) -> Cause {
             held(holder.into_iter().collect(), false)
         }
     }
+}
+
+/// Returns who holds a mutex, from the words at its address.
+fn owner(args: &[u64; 6], word: impl Fn(usize) -> i32) -> i32 {
+    match word(0) {
+        // Locked, and somebody waits: the owner stands behind word and count.
+        LOCKED if args[2] == LOCKED as u64 => word(8),
+        // Robust, or with priority inheritance: the word is the owner.
+        word if word < 0 => word & FUTEX_OWNER,
+        _ => 0,
+    }
+}
+
+/// Tells which of these threads holds the mutex for which one that is blocked so waits, if the mutex
+/// tells, and whether the wait is for memory of the process alone and for no limited time.
+pub fn stuck(pid: Pid, blocked: Blocked, tasks: &[Pid]) -> (Option<Pid>, bool) {
+    let Blocked::Call(number, args) = blocked else { return (None, false) };
+    let is_own = args[1] & FUTEX_PRIVATE != 0 && args[3] == 0;
+    if number != libc::SYS_futex || !is_own {
+        return (None, false);
+    }
+    let mut bytes = [0; 12];
+    let known = read_remote(pid, args[0], &mut bytes).is_ok_and(|got| got == bytes.len());
+    let word = |at: usize| word(&bytes, at).filter(|_| known).map_or(0, u32::cast_signed);
+    // The words hold ids as the process knows them.
+    let is_level = level(pid).is_none_or(|level| level == 0);
+    let holder = Some(owner(&args, word)).filter(|id| is_level && tasks.contains(id));
+    (holder, true)
 }
 
 /// Whether another process has the memory too that is at this address of a process.

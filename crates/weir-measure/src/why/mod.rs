@@ -1,9 +1,10 @@
 //! Why a process does not go on: the facts about it and about those for which it waits.
 //!
 //! Nothing is held and nobody is stopped: `/proc` is read, and descriptors are borrowed for
-//! microseconds. The chain is walked twice, [`WINDOW`] apart, so that the second walk knows how much
-//! CPU time each process used in between.
+//! microseconds. The chain is walked again and again, until what each of its processes did was seen
+//! for a while: one moment of a pipeline that flows says little.
 //!
+//! - `course`: what processes did over that time;
 //! - `task`: what one thread waits for;
 //! - `open`: which processes have a file open, and how;
 //! - `locks`: who holds a lock;
@@ -12,9 +13,10 @@
 //! - `held`: output that a program keeps in its own buffer;
 //! - `signals`: signals, of which the end of a child may be one;
 //! - `terminal`: the other sides of pseudo-terminals;
-//! - `stopped`: stopped, frozen and throttled processes.
+//! - `stopped`: stopped, frozen and traced processes.
 
 mod connect;
+mod course;
 mod ends;
 mod held;
 mod locks;
@@ -25,125 +27,155 @@ mod task;
 mod terminal;
 
 use crate::hot::Profiler;
-use crate::proc::{identity, words};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use crate::proc::{Blocked, identity, words};
+use course::{Course, Lately, MOST_TASKS};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-use weir_doctor::why::{Cause, Named, Stop, Why, WhyLink, decisive, walk};
+use weir_doctor::why::{Cause, Named, Stop, StuckThread, Why, WhyLink, decisive, walk};
 use weir_sys::Pid;
-use weir_sys::proc::{Sched, Stat, read_small, tasks};
+use weir_sys::proc::{Stat, tasks};
 
-/// Time between the two walks.
-pub const WINDOW: Duration = Duration::from_millis(150);
+/// Time for which the processes of the first walk are watched, and those that a later one came to.
+pub const WINDOW: Duration = Duration::from_millis(300);
+const AGAIN: Duration = Duration::from_millis(100);
+/// Whoever is reached after this time counts as at that moment.
+const MOST_TIME: Duration = Duration::from_millis(600);
 /// Fewer samples name no function.
 const ENOUGH_SAMPLES: u64 = 8;
-/// Most threads of a process that are looked at.
-const MOST_TASKS: usize = 256;
-/// Most threads of a process whose CPU time is counted.
-const MOST_COUNTED: usize = 8192;
-/// A process that used this part of a CPU computes.
+/// Below this part of a CPU a process counts as one that waits, if it was ever seen to.
 const COMPUTES: f64 = 0.05;
 /// A process that waited for a CPU for this part of the time waits for it.
 const WAITS: f64 = 0.3;
+/// Most threads that are named.
+const MOST_NAMED: usize = 8;
 /// Most characters of a command.
 const MOST_CHARACTERS: usize = 60;
 /// Most bytes read of a command: the program may stand in a long directory.
 const COMMAND_BYTES: usize = 16_384;
 
-/// Finds out why process `pid` does not go on; `None` when there is no such process. Takes
-/// [`WINDOW`] and the time of some reads.
+/// Finds out why process `pid` does not go on; `None` when there is no such process. Takes less than
+/// a second.
 pub fn why(pid: Pid) -> Option<Why> {
-    let looker = Looker::default();
-    let first = walk(pid, |pid| looker.look(pid))?;
-    let mut profiler = Profiler::new();
-    for (at, link) in first.links.iter().enumerate() {
+    let begun = Instant::now();
+    let mut looker = Looker::near(pid);
+    let (mut profiler, mut sampled) = (Profiler::new(), BTreeSet::new());
+    let mut found = walk(pid, |pid| looker.look(pid))?;
+    let mut time = WINDOW;
+    loop {
         // One that has a CPU now may be one that computes.
-        if matches!(link.wait, Cause::Computes { .. } | Cause::Cpu { .. }) {
-            profiler.attach(link.named.pid, Some(at));
+        let runs = |link: &&WhyLink| matches!(link.wait, Cause::Computes { .. } | Cause::Cpu { .. });
+        for pid in found.links.iter().filter(runs).map(|link| link.named.pid) {
+            if sampled.insert(pid) {
+                profiler.attach_alone(pid, Some(pid as usize), MOST_TASKS);
+            }
+        }
+        looker.course.watch(time);
+        if !looker.host.is_quick() || begun.elapsed() >= MOST_TIME {
+            looker.is_last = true;
+        } else {
+            looker.host = open::Host::near(pid);
+        }
+        found = walk(pid, |pid| looker.look(pid))?;
+        time = AGAIN;
+        if looker.is_last || !looker.course.has_new() {
+            break;
         }
     }
-    // sleep: what a process does in a while is what is measured.
-    std::thread::sleep(WINDOW);
-    let again = Looker { before: looker.now, ..Looker::default() };
-    let mut second = walk(pid, |pid| again.look(pid))?;
-    name_functions(&first, &mut second, profiler);
-    Some(second)
+    found.left_out = looker.host.left_out();
+    name_functions(&mut found, profiler);
+    Some(found)
 }
 
-/// Adds the functions of those that computed at both looks.
-fn name_functions(first: &Why, second: &mut Why, profiler: Profiler) {
+/// Adds the functions of those that compute.
+fn name_functions(found: &mut Why, profiler: Profiler) {
     let code = profiler.finish();
-    for (at, before) in first.links.iter().enumerate() {
-        let same = second.links.iter_mut().find(|link| link.named.pid == before.named.pid);
-        let computes = same.filter(|link| matches!(link.wait, Cause::Computes { .. }));
-        if let Some(link) = computes {
-            link.hot = code.of(Some(at)).filter(|hot| hot.samples >= ENOUGH_SAMPLES).cloned();
+    for (at, link) in found.links.iter_mut().enumerate() {
+        if matches!(link.wait, Cause::Computes { .. }) {
+            let hot = code.of(Some(link.named.pid as usize));
+            link.hot = hot.filter(|hot| hot.samples >= ENOUGH_SAMPLES).cloned();
+            link.hot.iter_mut().for_each(|hot| hot.stage = Some(at));
         }
     }
 }
 
-/// Looks at processes, and remembers the CPU time that they had used.
-#[derive(Default)]
+/// Looks at processes.
 struct Looker {
-    now: RefCell<BTreeMap<Pid, Used>>,
-    before: RefCell<BTreeMap<Pid, Used>>,
+    course: Course,
     host: open::Host,
-}
-
-/// What a process had used at a moment.
-#[derive(Clone, Copy)]
-struct Used {
-    at: Instant,
-    sched: Sched,
-    throttled_ns: u64,
+    /// Whether there is no time to look for longer.
+    is_last: bool,
 }
 
 impl Looker {
-    fn look(&self, pid: Pid) -> Option<WhyLink> {
+    fn near(pid: Pid) -> Looker {
+        Looker { course: Course::default(), host: open::Host::near(pid), is_last: false }
+    }
+
+    fn look(&mut self, pid: Pid) -> Option<WhyLink> {
         let stat = Stat::of(pid)?;
         let parent = identity(stat.parent).map(|parent| named(parent.pid, &parent.name));
         let name = identity(pid).map(|identity| identity.name).unwrap_or_default();
         // Other threads may go on after the first one has ended.
         let first = stat.has_ended().then(|| successor(pid)).flatten();
         let (task, stat) = first.unwrap_or((pid, stat));
-        let alone = |wait: Cause| (wait, false);
-        let (wait, has_way_out) = match stat.state {
-            b'Z' | b'X' => alone(Cause::Ended { parent: parent.as_ref().map(|it| it.pid) }),
-            b'T' => alone(Cause::Stopped(Stop::Signal(stopped::signal(&stat)))),
-            b't' => alone(Cause::Stopped(stopped::debugger(task))),
+        let lately = self.course.lately(pid);
+        let has_run = lately.as_ref().is_some_and(|lately| lately.has_run);
+        let tracer = stopped::tracer(task);
+        let frozen = || Some(stopped::frozen_by(task)).filter(|files| !files.is_empty());
+        let alone = |wait: Cause| (wait, false, 1.0);
+        let (wait, has_way_out, share) = match (stat.state, tracer) {
+            (b'Z' | b'X', _) => alone(Cause::Ended { parent: parent.as_ref().map(|it| it.pid) }),
+            (b'T', _) => alone(Cause::Stopped(Stop::Signal(stopped::signal(&stat)))),
+            (b't', Some(tracer)) if !has_run => alone(Cause::Stopped(Stop::Debugger(tracer))),
             _ if stat.is_of_kernel() => alone(Cause::Kernel),
-            _ if stopped::is_frozen(task) => alone(Cause::Frozen),
-            _ => self.working(pid).map_or_else(|| waiting(&self.host, task), alone),
-        };
-        let held_back = held::back(pid, &name);
-        let named = named(pid, &name);
-        Some(WhyLink { named, parent, wait, has_way_out, held_back, hot: None })
-    }
-
-    /// Returns what a process does with the CPUs, if it is that.
-    fn working(&self, pid: Pid) -> Option<Cause> {
-        let quota = stopped::quota(pid);
-        let throttled_ns = quota.map_or(0, |quota| quota.throttled_ns);
-        let used = Used { at: Instant::now(), sched: sched(pid), throttled_ns };
-        self.now.borrow_mut().insert(pid, used);
-        let before = *self.before.borrow().get(&pid)?;
-        let elapsed_ns = used.at.duration_since(before.at).as_nanos() as f64;
-        let share = |now: u64, then: u64| now.saturating_sub(then) as f64 / elapsed_ns;
-        let cpus = share(used.sched.cpu_ns, before.sched.cpu_ns);
-        let queue = share(used.sched.queue_ns, before.sched.queue_ns);
-        let throttled = share(used.throttled_ns, before.throttled_ns);
-        let wants = cpus + queue >= COMPUTES;
-        match quota {
-            Some(quota) if wants && throttled >= WAITS => {
-                return Some(Cause::Quota { cpus: quota.cpus });
+            _ if let Some(files) = frozen() => alone(Cause::Frozen { files }),
+            _ => {
+                self.course.begin(pid);
+                match &lately {
+                    Some(lately) => did(&self.host, task, lately),
+                    None => waiting(&self.host, task, None),
+                }
             }
-            _ => {}
-        }
-        if queue >= WAITS && queue > cpus {
-            return Some(Cause::Cpu { share: queue.min(1.0) });
-        }
-        (cpus >= COMPUTES).then_some(Cause::Computes { cpus })
+        };
+        let waits = !matches!(wait, Cause::Computes { .. });
+        let is_silent = lately.as_ref().is_some_and(|lately| lately.is_silent);
+        let held_back = (waits && is_silent).then(|| held::back(pid, &name)).flatten();
+        let threads = match wait {
+            Cause::Threads { timed: false, .. } => stuck(task),
+            _ => Vec::new(),
+        };
+        Some(WhyLink {
+            named: named(pid, &name),
+            parent,
+            wait,
+            has_way_out,
+            share: has_run.then_some(share),
+            threads,
+            tracer: tracer.and_then(identity).map(|it| named(it.pid, &it.name)),
+            held_back,
+            hot: None,
+        })
     }
+}
+
+/// Returns what a process did most since it was first looked at, whether something else may end that
+/// if it is a wait, and its share of the time.
+fn did(host: &open::Host, task: Pid, lately: &Lately) -> (Cause, bool, f64) {
+    let busy = lately.cpus.max(lately.queue);
+    if busy < lately.longest_wait() || busy < COMPUTES {
+        let (wait, has_way_out, share) = waiting(host, task, Some(lately));
+        if !matches!(wait, Cause::Computes { .. }) && busy < share.max(COMPUTES) {
+            return (wait, has_way_out || lately.has_run, share);
+        }
+    }
+    let cause = match lately.quota {
+        Some((quota, throttled)) if throttled >= WAITS => Cause::Quota { cpus: quota.cpus },
+        _ if lately.queue >= WAITS && lately.queue > lately.cpus => {
+            Cause::Cpu { share: lately.queue.min(1.0) }
+        }
+        _ => Cause::Computes { cpus: lately.cpus },
+    };
+    (cause, false, busy.min(1.0))
 }
 
 /// Returns a thread that goes on, of a process whose first one has ended.
@@ -152,31 +184,52 @@ fn successor(pid: Pid) -> Option<(Pid, Stat)> {
     tasks(pid).into_iter().find_map(|task| Some((task, lives(task)?)))
 }
 
-/// Returns what a process waits for that uses no CPU, by the id of a thread that has not ended: what
-/// was open and in memory is the kernel's to tell of such a thread only. Also tells whether something
-/// else may let the process go on.
-fn waiting(host: &open::Host, first: Pid) -> (Cause, bool) {
+/// Returns what a process waits for, by the id of a thread that has not ended: what was open and in
+/// memory is the kernel's to tell of such a thread only. Also tells whether something else may let the
+/// process go on, and in which share of the time it waited so.
+fn waiting(host: &open::Host, first: Pid, lately: Option<&Lately>) -> (Cause, bool, f64) {
     let lives = |task: &Pid| *task == first || Stat::of(*task).is_some_and(|s| !s.has_ended());
     let all = tasks(first);
     let is_cut = all.len() > MOST_TASKS;
+    let of = |task: Pid| {
+        let past = lately.and_then(|lately| lately.of(task)).unwrap_or_default();
+        match past.wait {
+            Some((blocked, share)) if share > past.busy => {
+                let (cause, has_way_out) = task::wait(host, first, task, Some(blocked));
+                (cause, has_way_out, share)
+            }
+            _ if past.busy >= COMPUTES => (Cause::Computes { cpus: past.busy }, false, past.busy),
+            _ => {
+                let (cause, has_way_out) =
+                    task::wait(host, first, task, Blocked::of(first, task));
+                (cause, has_way_out, 1.0)
+            }
+        }
+    };
     let all = all.into_iter().take(MOST_TASKS).filter(lives);
-    let all: Vec<(Cause, bool)> = all.map(|task| task::wait(host, first, task)).collect();
-    let waits = all.iter().map(|(wait, _)| wait.clone()).collect();
+    let all: Vec<(Cause, bool, f64)> = all.map(of).collect();
+    let waits = all.iter().map(|(wait, ..)| wait.clone()).collect();
     let wait = decisive(waits).unwrap_or(Cause::Unknown { kernel: None });
-    let is_out = |(other, has_way_out): &(Cause, bool)| *has_way_out || other.is_way_out(&wait);
+    let share = all.iter().find(|(other, ..)| *other == wait).map_or(1.0, |(.., share)| *share);
+    let is_out = |(other, has_way_out, _): &(Cause, bool, f64)| {
+        *has_way_out || other.is_way_out(&wait)
+    };
     let has_way_out = is_cut || all.iter().any(is_out);
-    (wait, has_way_out)
+    (wait, has_way_out, share)
 }
 
-/// Returns the CPU time of all threads.
-fn sched(pid: Pid) -> Sched {
-    let of = |task: Pid| {
-        let mut buffer = [0; 128];
-        let text = read_small(&format!("/proc/{pid}/task/{task}/schedstat"), &mut buffer).ok()?;
-        Sched::parse(text)
+/// Returns the threads of a process that wait for locks or conditions of their own, for no limited time;
+/// none where one of them does something else.
+fn stuck(first: Pid) -> Vec<StuckThread> {
+    let all = tasks(first);
+    let of = |id: &Pid| {
+        let blocked = Blocked::of(first, *id)?;
+        let (holder, is_stuck) = locks::stuck(first, blocked, &all);
+        let name = identity(*id).map(|identity| identity.name).unwrap_or_default();
+        is_stuck.then_some(StuckThread { id: *id, name, holder })
     };
-    let all = tasks(pid).into_iter().take(MOST_COUNTED).filter_map(of);
-    all.fold(Sched::default(), Sched::plus)
+    let stuck: Vec<StuckThread> = all.iter().take(MOST_NAMED + 1).map_while(of).collect();
+    if stuck.len() == all.len() && all.len() > 1 { stuck } else { Vec::new() }
 }
 
 /// Returns a process with its command: its words, or its name in brackets where it has none.

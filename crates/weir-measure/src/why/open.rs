@@ -3,6 +3,7 @@
 use crate::attribution::peers::MOST_OWNERS;
 use crate::proc::{Descriptor, FileKind, access, descriptor, descriptors};
 use std::cell::OnceCell;
+use std::time::{Duration, Instant};
 use weir_sys::Pid;
 use weir_sys::proc::processes;
 
@@ -14,10 +15,15 @@ const MOST_DESCRIPTORS: usize = 1 << 16;
 /// Most descriptors of all processes that are remembered.
 const MOST_FILES: usize = 1 << 20;
 
+/// The longest search. What is not found by then is left out.
+const MOST_TIME: Duration = Duration::from_millis(300);
+
 /// What the processes of this host have open, at the time when that was first asked: a loop may wait
 /// for many pipes and sockets, and each of them may be open anywhere.
 #[derive(Debug, Default)]
 pub struct Host {
+    /// The process that is asked about: who has to do with it has mostly an id near by.
+    near: Pid,
     files: OnceCell<Files>,
 }
 
@@ -25,6 +31,8 @@ pub struct Host {
 struct Files {
     all: Vec<(Descriptor, Pid, i32)>,
     unseen: bool,
+    left_out: usize,
+    took: Duration,
 }
 
 /// A descriptor of a process that refers to the file.
@@ -47,6 +55,11 @@ pub fn own() -> Pid {
 }
 
 impl Host {
+    /// Makes one that has not looked yet, for a process and those that have to do with it.
+    pub fn near(near: Pid) -> Host {
+        Host { near, files: OnceCell::new() }
+    }
+
     /// Finds all descriptors of other processes that refer to a file, and tells whether the
     /// descriptors of some process could not be seen.
     pub fn openings(&self, file: &Descriptor) -> (Vec<Opening>, bool) {
@@ -65,11 +78,34 @@ impl Host {
         owners
     }
 
+    /// Returns the number of processes at which it did not look.
+    pub fn left_out(&self) -> usize {
+        self.files.get().map_or(0, |files| files.left_out)
+    }
+
+    /// Whether to search again costs little.
+    pub fn is_quick(&self) -> bool {
+        self.files.get().is_none_or(|files| files.took < MOST_TIME / 8)
+    }
+
+    /// Returns the other processes of this host, those with the nearest ids first.
+    pub fn near_processes(&self) -> Vec<Pid> {
+        let mut others: Vec<Pid> = processes().into_iter().filter(|pid| *pid != own()).collect();
+        others.sort_by_key(|pid| pid.abs_diff(self.near));
+        others
+    }
+
     fn files(&self) -> &Files {
         self.files.get_or_init(|| {
+            let begun = Instant::now();
             let mut files = Files::default();
-            let mut others = processes().into_iter().filter(|pid| *pid != own());
-            for pid in others.by_ref().take(MOST_PROCESSES) {
+            let others = self.near_processes();
+            files.left_out = others.len();
+            for pid in others.into_iter().take(MOST_PROCESSES) {
+                if begun.elapsed() > MOST_TIME {
+                    break;
+                }
+                files.left_out -= 1;
                 let Some(mut fds) = descriptors(pid) else {
                     files.unseen = true;
                     continue;
@@ -81,7 +117,8 @@ impl Host {
                 files.all.extend(open.take(MOST_FILES - files.all.len()));
                 files.unseen |= fds.next().is_some();
             }
-            files.unseen |= files.all.len() == MOST_FILES || others.next().is_some();
+            files.unseen |= files.all.len() == MOST_FILES || files.left_out > 0;
+            files.took = begun.elapsed();
             files
         })
     }

@@ -2,9 +2,7 @@
 
 use crate::cgroup;
 use crate::proc::{field, status};
-use crate::quota;
-use weir_doctor::facts::Quota;
-use weir_doctor::why::Stop;
+use std::path::{Path, PathBuf};
 use weir_sys::Pid;
 use weir_sys::proc::Stat;
 
@@ -18,25 +16,21 @@ pub fn signal(stat: &Stat) -> Option<i32> {
 }
 
 /// Returns who traces a process.
-pub fn debugger(pid: Pid) -> Stop {
-    match status(pid, |text| field(text, "TracerPid")?.parse().ok()) {
-        Some(tracer) if tracer != 0 => Stop::Debugger(tracer),
-        _ => Stop::Signal(None),
-    }
+pub fn tracer(pid: Pid) -> Option<Pid> {
+    status(pid, |text| field(text, "TracerPid")?.parse().ok()).filter(|tracer| *tracer != 0)
 }
 
-/// Whether a control group of the process, or one above it, is frozen.
-pub fn is_frozen(pid: Pid) -> bool {
-    let is = |path: std::path::PathBuf, word: &str| {
+/// Returns the files by which control groups of the process, its own and those above, are frozen. In
+/// version 1 a group below a frozen one says that it is frozen too.
+pub fn frozen_by(pid: Pid) -> Vec<String> {
+    let says = |path: &Path, word: &str| {
         std::fs::read_to_string(path).is_ok_and(|text| text.trim() == word)
     };
-    let first = cgroup::directories_of(pid, "freezer");
-    first.into_iter().any(|directory| {
-        is(directory.join("freezer.state"), "FROZEN") || is(directory.join("cgroup.freeze"), "1")
-    })
-}
-
-/// Returns the CPU quota that throttled a process most so far.
-pub fn quota(pid: Pid) -> Option<Quota> {
-    quota::most_throttled(&quota::limits_of(pid))
+    let frozen = |directory: &PathBuf| {
+        let (first, second) = (directory.join("freezer.state"), directory.join("cgroup.freeze"));
+        let itself = says(&first, "FROZEN") && !says(&directory.join("freezer.self_freezing"), "0");
+        if itself { Some(first) } else { says(&second, "1").then_some(second) }
+    };
+    let all = cgroup::directories_of(pid, "freezer");
+    all.iter().filter_map(frozen).map(|path| path.to_string_lossy().into_owned()).collect()
 }

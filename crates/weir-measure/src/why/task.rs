@@ -9,7 +9,7 @@ use crate::attribution::files::{Files, function, path_in};
 use crate::attribution::peers::{Found, find_among};
 use crate::bytes::long;
 use crate::proc::{
-    Blocked, Descriptor, FileKind, behind_pidfd, borrow, descriptor, is_anonymous_pipe, link, uid,
+    Blocked, Descriptor, FileKind, behind_pidfd, borrow, descriptor, is_anonymous_pipe, link, uid, words,
 };
 use crate::sys::memory::read_remote;
 use rustix::io::ioctl_fionread;
@@ -28,9 +28,9 @@ const FIFO_OPENS: [&str; 2] = ["wait_for_partner", "fifo_open"];
 /// What an eventfd tells: mostly it wakes a loop of the same process.
 const EVENT: &str = "an event of another thread or process";
 
-/// Returns what a thread of process `pid` waits for, and whether something else may end the wait.
-pub fn wait(host: &Host, pid: Pid, task: Pid) -> (Cause, bool) {
-    let blocked = Blocked::of(pid, task);
+/// Returns what a thread of process `pid` waits for that is blocked so, and whether something else may
+/// end the wait.
+pub fn wait(host: &Host, pid: Pid, task: Pid, blocked: Option<Blocked>) -> (Cause, bool) {
     let Some(Blocked::Call(number, args)) = blocked else {
         return (outside(pid, task, blocked), false);
     };
@@ -186,7 +186,11 @@ fn in_call(host: &Host, pid: Pid, task: Pid, number: i64, args: &[u64; 6]) -> Op
         Call::Storage(fd) => file(pid, TaskState::Disk, Awaited::File(fd), None),
         Call::Control(fd) => file(pid, TaskState::Device, Awaited::File(fd), None),
         Call::Lookup { path } => {
-            let fifo = || fifo(pid, task, directory(number, args), path);
+            let fifo = || {
+                let path = fifo(pid, task, directory(number, args), path)?;
+                let others = other_openers(host, pid, &path);
+                Some(Cause::Open { path, others })
+            };
             fifo().or_else(|| file(pid, TaskState::Disk, Awaited::Path(path), None))
         }
         Call::Completion => Some(Cause::Events { of: vec![String::from("its transfers")] }),
@@ -309,9 +313,8 @@ fn file(pid: Pid, state: TaskState, awaited: Awaited, writes: Option<bool>) -> O
     Some(Cause::File { wait: FileWait { waited_ns: 0, ..wait }, writes })
 }
 
-/// Returns the wait for the other end of a FIFO that is being opened, in this directory if its name
-/// is relative.
-fn fifo(pid: Pid, task: Pid, directory: Option<i32>, path: u64) -> Option<Cause> {
+/// Returns the FIFO that a thread is opening, whose name is relative to this directory.
+fn fifo(pid: Pid, task: Pid, directory: Option<i32>, path: u64) -> Option<String> {
     // To look up what a server of files does not find would wait as long as the thread does.
     if function(pid, task).is_some_and(|kernel| !FIFO_OPENS.iter().any(|it| kernel.contains(it))) {
         return None;
@@ -322,7 +325,32 @@ fn fifo(pid: Pid, task: Pid, directory: Option<i32>, path: u64) -> Option<Cause>
         None => connect::seen_by(pid, &path),
     };
     let is = std::fs::metadata(seen).ok()?.file_type().is_fifo();
-    is.then_some(Cause::Open { path })
+    is.then_some(path)
+}
+
+/// Returns the other processes of the session that wait for the opening of another FIFO. Where words
+/// of one name the FIFO for which it waits, they must name the other one too.
+fn other_openers(host: &Host, pid: Pid, path: &str) -> Vec<Pid> {
+    let session = |pid: Pid| Stat::of(pid).map(|stat| stat.session);
+    let own = session(pid);
+    let opens = |other: &Pid| {
+        if *other == pid || session(*other) != own {
+            return None;
+        }
+        let Blocked::Call(number, args) = Blocked::of(*other, *other)? else { return None };
+        let Call::Lookup { path } = Call::decode(number, &args) else { return None };
+        fifo(*other, *other, directory(number, &args), path)
+    };
+    let may_open = |pid: Pid, own: &str, other: &str| {
+        let words = words(pid, super::COMMAND_BYTES).join(" ");
+        !words.contains(own) || words.contains(other)
+    };
+    let fits = |other: &Pid| {
+        opens(other).is_some_and(|theirs| {
+            theirs != path && may_open(pid, path, &theirs) && may_open(*other, &theirs, path)
+        })
+    };
+    host.near_processes().into_iter().filter(fits).collect()
 }
 
 /// Returns the descriptor of the directory in which a call looks a name up; `None` for the current

@@ -14,6 +14,8 @@ pub struct Stat {
     pub state: u8,
     /// Parent process.
     pub parent: Pid,
+    /// Its session; 0 where that is of another pid namespace.
+    pub session: Pid,
     /// Flags of the kernel (`PF_*`).
     pub flags: u64,
     /// Minor page faults of the children that it waited for: they change with every such child.
@@ -78,12 +80,14 @@ impl Stat {
         let mut fields = Fields { rest: rest.split_ascii_whitespace(), next: 3 };
         let state = u8::try_from(fields.take::<char>(3)?).ok()?;
         let parent = fields.take(4)?;
+        let session = fields.take(6)?;
         let (flags, waited_faults) = (fields.take(9)?, fields.take(11)?);
         let (user_ticks, system_ticks) = (fields.take::<u64>(14)?, fields.take(15)?);
         let (waited_user_ticks, waited_system_ticks) = (fields.take::<u64>(16)?, fields.take(17)?);
         Some(Stat {
             state,
             parent,
+            session,
             flags,
             waited_faults,
             own_ticks: user_ticks + system_ticks,
@@ -161,7 +165,7 @@ mod tests {
     fn a_command_name_may_hold_parentheses_and_spaces() {
         let line = b"12 (a) R (b) S 7 1 1 0 -1 0 1 2 3 4 10 20 30 40 20 0 5 0 99 0 0\n";
         let stat = Stat::parse(line).expect("a stat line");
-        assert_eq!((stat.state, stat.parent), (b'S', 7));
+        assert_eq!((stat.state, stat.parent, stat.session), (b'S', 7, 1));
         assert_eq!((stat.own_ticks, stat.waited_ticks, stat.threads), (30, 70, 5));
         assert_eq!((stat.system_ticks, stat.waited_system_ticks), (20, 40));
         assert_eq!((stat.flags, stat.waited_faults, stat.started_ticks), (0, 2, 99));

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 use weir_measure::host_pipes::{Rate, RateQuality};
 
 fn end(pid: i32, command: &str, waits: bool) -> End {
-    End { pid, command: command.to_owned(), fd: Some(1), waits: Some(waits) }
+    End { pid, command: command.to_owned(), fd: Some(1), waits: Some(waits), only: waits, quota_cpus: None }
 }
 
 fn pipe(inode: u64, names: [&str; 2], rate: f64, fill_bytes: u64, waits: [bool; 2]) -> Row {
@@ -38,7 +38,7 @@ fn app() -> App {
         pipe(3, ["yes", "sleep"], 0.0, 65_536, [true, false]),
         more,
     ];
-    app.look(Seen { rows, unseen: 0 });
+    app.look(Seen { rows, ..Seen::default() });
     app
 }
 
@@ -77,7 +77,7 @@ fn the_fill_and_the_capacity_of_a_larger_pipe_have_room() {
     let large =
         Row { capacity_bytes: Some(262_144), ..pipe(1, ["a", "b"], 0.0, 262_144, [true; 2]) };
     let mut app = app();
-    app.look(Seen { rows: vec![large], unseen: 0 });
+    app.look(Seen { rows: vec![large], ..Seen::default() });
     assert!(
         text(&mut app, (80, 9)).contains("262 kB of 256 KiB both"),
         "{}",
