@@ -57,6 +57,101 @@ fn a_stage_that_computes_in_the_middle() {
     });
 }
 
+/// Writes a burst ten times, and sleeps after each.
+const BURSTS: &str =
+    "perl -e '$|=1;for(1..10){print \"x\" x 99_999,\"\\n\";select(undef,undef,undef,.1)}'";
+
+/// A stage that copies its input, and gets it by this perl, which does `next` where there is none.
+fn poller(get: &str) -> String {
+    format!("perl -MFcntl -e '$|=1;{get};last unless $n;print $b}}'")
+}
+
+/// Three pollers were "the next limit: at most 1.2x faster", where replacing the writer gave 9x.
+#[test]
+fn what_moves_nothing_while_its_pipe_is_empty_has_no_need_of_its_own() {
+    truth(|| {
+        let nap = "select(undef,undef,undef,.002);next";
+        let read = "$n=sysread(STDIN,$b,65536)";
+        let asks = "fcntl(STDIN,F_SETFL,O_NONBLOCK);for(;;){";
+        let naps = format!("{asks}{read};if(!defined $n){{{nap}}}");
+        let spins = format!("{asks}{read};next if !defined $n");
+        // It asks whether there is something, which is no read call.
+        let looks = "vec($r,0,1)=1;for(;;){$q=$r;if(!select($q,undef,undef,0)){";
+        let looks = format!("{looks}{nap}}}{read}");
+        for get in [naps, spins, looks] {
+            let ran = pipeline(&format!("{BURSTS} | {} | wc -c", poller(&get)));
+            assert_eq!(ran.stdout(), "1000000\n");
+            assert_eq!((ran.culprit(), ran.reason()), (1, "sleep"), "{}", ran.stderr());
+            let stage = &ran.json["stages"][1];
+            assert!(stage["busy"].as_f64() < Some(0.4), "{get}: {}", ran.stderr());
+            let polled = &stage["polled"];
+            let all: f64 = ["asleep_s", "cpu_s", "runq_s"]
+                .iter()
+                .filter_map(|part| polled[part].as_f64())
+                .sum();
+            assert!(all >= 0.4, "{get}: {stage}");
+            assert!(ran.stderr().contains("that is waiting, not work"), "{}", ran.stderr());
+            let limit = ran.json["verdict"]["speedup_limit"].as_f64();
+            assert!(limit.is_none_or(|limit| limit > 2.5), "{get}: {limit:?} {}", ran.stderr());
+        }
+    });
+}
+
+/// A thread that spins for work, as those of OpenMP do, while another one waits for input.
+#[test]
+fn a_thread_that_spins_while_another_waits_for_input_does_not_work() {
+    truth(|| {
+        let spins = "perl -Mthreads -e 'threads->create(sub{1 while 1})->detach;$|=1;\
+                     print $b while sysread(STDIN,$b,65536)'";
+        let probe = std::process::Command::new("perl").args(["-Mthreads", "-e1"]).status();
+        if !probe.is_ok_and(|status| status.success()) {
+            eprintln!("SKIPPED: this perl has no threads");
+            return;
+        }
+        let ran = pipeline(&format!("{BURSTS} | {spins} | wc -c"));
+        assert_eq!(ran.culprit(), 1, "{}", ran.stderr());
+        assert!(ran.json["stages"][1]["busy"].as_f64() < Some(0.4), "{}", ran.stderr());
+    });
+}
+
+/// Each line takes a nap, and many were read at once: no byte is moved meanwhile, and yet it works.
+#[test]
+fn naps_for_what_was_read_before_are_work() {
+    truth(|| {
+        let bursts = "perl -e '$|=1;for(1..6){print \"x\\n\" x 20;select(undef,undef,undef,.4)}'";
+        let ran = pipeline(&format!("{bursts} | perl -ne 'select(undef,undef,undef,.01)' | wc -c"));
+        let stage = &ran.json["stages"][1];
+        assert!(stage["polled"].is_null(), "{stage}");
+        assert!(stage["blocked_other"]["sleep_s"].as_f64() > Some(0.9), "{stage}");
+        assert_eq!(ran.culprit(), 1);
+    });
+}
+
+/// `bc` was asked one question after the other: the shell was blamed, or `bc` at a third of a CPU.
+#[test]
+fn two_that_ask_and_answer_in_turn_are_both_named() {
+    truth(|| {
+        let asks = "coproc B { perl -pe '$|=1'; }; for i in {1..9000}; do echo $i >&\"${B[1]}\"; \
+                    read -r r <&\"${B[0]}\"; done; echo $r";
+        let ran = pipeline(asks);
+        assert_eq!(ran.stdout(), "9000\n");
+        assert!(ran.stderr().contains("ask and answer in turn"), "{}", ran.stderr());
+        assert_eq!(ran.json["verdict"]["kind"], "none");
+    });
+}
+
+/// "Asleep 74 %", of a stage that waited to write to its standard error.
+#[test]
+fn the_reader_of_standard_error_is_named_where_it_holds_a_stage_up() {
+    truth(|| {
+        let writes = "perl -e 'for(1..200){print STDERR \"e\" x 2000,\"\\n\";print \"o\\n\"}'";
+        let ran = pipeline(&format!("{writes} 2> >(while read -r l; do sleep 0.01; done) | wc -l"));
+        assert_eq!(ran.stdout(), "200\n");
+        assert!(ran.stderr().contains("held up by the reader of what 1 perl"), "{}", ran.stderr());
+        assert!(ran.stage(1, "blocked_err_s") > 0.5, "{}", ran.json["stages"][0]);
+    });
+}
+
 #[test]
 fn a_barrier_is_the_stage_that_sorts() {
     truth(|| {

@@ -30,6 +30,12 @@ fn a_traced_run_has_the_waits_of_its_stages() {
     }
     assert!(ran.stderr().contains("events of the scheduler"), "{}", ran.stderr());
     let slept = ran.json["stages"][0]["blocked_other"]["sleep_s"].as_f64().expect("a time");
+    // They were "sampled".
+    let evidence = &ran.json["stages"][0]["evidence"];
+    assert_eq!(
+        (&evidence["blocked"], &evidence["cpu_and_runq"]),
+        (&"traced".into(), &"traced".into())
+    );
     assert!(slept >= 0.45, "{}", ran.json["stages"][0]);
     assert!(ran.stage(2, "blocked_in_s") >= 0.45, "{}", ran.json["stages"][1]);
     for stage in 1..=2 {

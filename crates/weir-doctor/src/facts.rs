@@ -11,6 +11,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 mod around;
+mod dry;
+mod exchange;
 mod failed;
 mod groups;
 mod history;
@@ -22,6 +24,8 @@ mod traced;
 mod unseen;
 
 pub use around::{Host, Program, Quota, Started};
+pub use dry::Dry;
+pub use exchange::Exchange;
 pub use failed::FailedCommand;
 pub use groups::{FoundGroup, Line, Spread, Unseen, WaitedCpu};
 pub use history::{Cell, Fills, History, Lane};
@@ -104,6 +108,8 @@ pub struct Run {
     pub critical_path: Option<CriticalPath>,
     /// The processes that lived too briefly to be seen, where each process is accounted.
     pub unseen: Option<Unseen>,
+    /// Processes that could send each other something, for a good part of the run.
+    pub exchanges: Vec<Exchange>,
     /// Who held the run up when; empty for a script, and where nothing was sampled.
     pub phases: Vec<Phase>,
     /// The installed ones among the programs that advice names
@@ -218,6 +224,8 @@ pub struct Stage {
     pub relay: bool,
     /// Whether it is a buffer that nobody typed.
     pub inserted: bool,
+    /// Time in which a process of it waited to write to its standard error, a pipe.
+    pub err_ns: u64,
     /// How often it was found asleep after it had been found in another state. A rate limiter
     /// sleeps hundreds of times; a stage that starts with one long sleep, once.
     pub times_asleep: u64,

@@ -38,11 +38,13 @@ pub fn parts(run: &Run) -> Vec<Part> {
         .filter(|(_, group)| run.is_part(group))
         .map(|(at, group)| (at, run.share(group.own_ns()).min(1.0)))
         .collect();
-    if parts.len() < 2 {
+    if parts.len() < 2 || verdict::lock_step(run).is_some() {
         return Vec::new();
     }
+    // What ran beside others counts less than what was waited for.
+    let weight = |part: &(usize, f64)| part.1 + 2.0 * on_path(run, part.0);
     // A shell that did nothing itself is no part of the time.
-    parts.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    parts.sort_by(|one, other| weight(other).total_cmp(&weight(one)).then(one.0.cmp(&other.0)));
     let worth = parts.into_iter().enumerate().filter(|(at, part)| *at == 0 || part.1 >= WORTH);
     worth
         .take(MOST)
@@ -51,6 +53,14 @@ pub fn parts(run: &Run) -> Vec<Part> {
             Part { group, share, verdict }
         })
         .collect()
+}
+
+/// Returns the share of the run for which the processes of a group were waited for, by the critical path.
+fn on_path(run: &Run, group: usize) -> f64 {
+    let stages = &run.groups[group].run.stages;
+    let links = run.critical_path.iter().flat_map(|path| &path.links);
+    let mine = links.filter(|link| stages.iter().any(|stage| stage.label == link.command));
+    run.share(mine.map(|link| link.waited_ns).sum()).min(1.0)
 }
 
 /// Cuts the run of a script into phases: in each, the group is named that ran for most of it. A

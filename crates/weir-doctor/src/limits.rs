@@ -5,8 +5,9 @@
 //! time divided by that is a true bound, however the stages overlap. If a figure is uncertain, the
 //! smaller value counts: the bound is then too high, never too low.
 
-use crate::facts::{Run, Stage};
-use crate::load::is_paced;
+use crate::facts::Run;
+use crate::load::{LITTLE, is_paced, lives_by_naps};
+use crate::programs::rate_of;
 
 /// Transfers of a mean size below this are tiny: they cost the call, not the bytes.
 pub const TINY_BYTES: u64 = 512;
@@ -41,11 +42,12 @@ pub fn with_cpus(run: &Run, cpus: f64) -> f64 {
 
 /// Returns how many times faster the run could be, at most, without the stage at `position`.
 ///
-/// `None` if no other stage takes time. If a neighbour exchanges tiny pieces with the stage, the
-/// cost of that neighbour's calls may go as well.
+/// `None` if no other stage takes time, or if one seems to keep to a rate that is not known. If a
+/// neighbour exchanges tiny pieces with the stage, the cost of that neighbour's calls may go as well.
 pub fn without_stage(run: &Run, position: usize) -> Option<f64> {
-    let works = |(at, stage): (usize, &Stage)| at != position && stage.times.sure_own_ns() > 0;
-    if !run.stages.iter().enumerate().any(works) {
+    let others = || (0..run.stages.len()).filter(|at| *at != position);
+    let works = |at: usize| run.stages[at].times.sure_own_ns() > 0 || rated_ns(run, at) > 0.0;
+    if !others().any(works) || others().any(|at| hides_a_rate(run, at)) {
         return None;
     }
     let rests = (0..run.stages.len()).map(|at| match at {
@@ -98,18 +100,47 @@ fn whole(run: &Run, at: usize) -> StageNeeds {
 fn spread(run: &Run, at: usize, cpus: f64) -> StageNeeds {
     let stage = &run.stages[at];
     let (times, sum_ns) = (&stage.times, stage.cpu_sum_ns() as f64);
-    let waits_ns = times.sure_own_ns() - times.cpu_ns;
+    let waits_ns = times.sure_own_ns() - times.work_cpu_ns();
+    // Who spins needs no CPU for that.
+    let sum_ns = sum_ns * (1.0 - times.spun_cpu_ns as f64 / times.cpu_ns.max(1) as f64);
     let cpu_ns = match stage.single_task {
-        true => times.cpu_ns as f64,
-        false => (times.cpu_ns as f64).min(sum_ns / cpus.max(1.0)),
+        true => times.work_cpu_ns() as f64,
+        false => (times.work_cpu_ns() as f64).min(sum_ns / cpus.max(1.0)),
     };
     // A relay works while its neighbours do; beside theirs it needs only its CPU time.
     let own_ns = match stage.relay {
         true => 0.0,
         false if is_paced(run, at) => (times.busy_ns() + times.output_ns) as f64,
-        false => cpu_ns + waits_ns as f64,
+        false => (cpu_ns + waits_ns as f64).max(rated_ns(run, at)),
     };
     StageNeeds { own_ns, cpu_ns: sum_ns }
+}
+
+/// Returns the time that a stage needs by itself for as much as passed, whatever it hid behind.
+pub(crate) fn own_ns(run: &Run, at: usize) -> f64 {
+    whole(run, at).own_ns
+}
+
+/// Returns the time that a stage needs to keep to the rate that its options say; 0 where they say none.
+fn rated_ns(run: &Run, at: usize) -> f64 {
+    /// It may have been a little faster for a while.
+    const SLACK: f64 = 0.9;
+    let stage = &run.stages[at];
+    let passed = stage.pipe_out_bytes.or(stage.pipe_in_bytes).or(run.passed(at).0);
+    match (rate_of(&stage.label), passed) {
+        (Some(rate), Some(bytes)) => {
+            (SLACK * bytes as f64 / rate as f64 * 1e9).min(run.wall_ns as f64)
+        }
+        _ => 0.0,
+    }
+}
+
+/// Whether a stage seems to keep to a rate behind a pipe that is often full: if that was free, it would
+/// sleep for longer, and nobody knows how long.
+fn hides_a_rate(run: &Run, at: usize) -> bool {
+    let stage = &run.stages[at];
+    let held = run.share(stage.times.output_ns) >= LITTLE;
+    held && rate_of(&stage.label).is_none() && !is_paced(run, at) && lives_by_naps(stage)
 }
 
 /// Returns the remaining needs of the stage `at` when the one at `gone` is replaced.

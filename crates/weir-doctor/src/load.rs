@@ -24,7 +24,7 @@ const RATE_PERIOD_NS: u64 = 200_000_000;
 /// The fewest sleeps that show a rate.
 const RATE_SLEEPS: u64 = 8;
 /// Shares below this count as none.
-const LITTLE: f64 = 0.10;
+pub(crate) const LITTLE: f64 = 0.10;
 
 /// The work of one stage, as shares of the run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,13 +57,30 @@ fn load(run: &Run, position: usize) -> StageLoad {
     if paced {
         own_ns += times.output_ns;
     }
-    let (mut own, mut busy) = (run.share(own_ns), run.share(own_ns + times.queue_ns));
+    let (mut own, mut busy) = (run.share(own_ns), run.share(own_ns + times.work_queue_ns()));
     let sampled = !stage.single_task;
     if sampled && busy > 0.0 {
         let behind = 1.0 - (run.share(ahead_ns(run, position)) / busy).min(1.0);
         (own, busy) = (own * behind, busy * behind);
     }
     StageLoad { busy, own, sampled, paced }
+}
+
+impl Run {
+    /// Returns the time in which a stage did not wait for others, as the verdict counts it.
+    pub fn busy_ns(&self, position: usize) -> u64 {
+        let Some(stage) = self.stages.get(position) else { return 0 };
+        stage.times.busy_ns().saturating_sub(self.overlap_ns(position))
+    }
+
+    /// Returns the part of the time in which the tasks of a stage were found at work that held nobody up:
+    /// another task of it waited for a neighbour meanwhile, as the pipe between them shows.
+    pub fn overlap_ns(&self, position: usize) -> u64 {
+        match self.stages.get(position) {
+            Some(stage) if !stage.single_task => ahead_ns(self, position),
+            _ => 0,
+        }
+    }
 }
 
 /// Returns the time in which a stage of several tasks was seen at work although the pipe beside it
@@ -92,7 +109,7 @@ fn ahead_ns(run: &Run, position: usize) -> u64 {
 /// read or wrote.
 fn hiding_ns(times: &Times) -> u64 {
     let outside_ns = times.disk_ns + times.network_ns + times.file_ns + times.device_ns;
-    times.cpu_ns + times.queue_ns + outside_ns
+    times.work_cpu_ns() + times.work_queue_ns() + outside_ns
 }
 
 /// Whether a stage that keeps to a rate was limited by that rate and not by its reader: it slept,
@@ -115,6 +132,18 @@ pub(crate) fn sleeps_for_a_rate(run: &Run, stage: &Stage) -> bool {
     let often = stage.times_asleep >= RATE_SLEEPS;
     let slept = run.share(stage.times.sleep_ns) >= LITTLE;
     often && slept && stage.wall_ns / stage.times_asleep < RATE_PERIOD_NS
+}
+
+/// Whether most of what a stage did was to sleep again and again for short times, however little of the
+/// run that was: once its reader holds it up, one that keeps to a rate sleeps no more.
+pub(crate) fn lives_by_naps(stage: &Stage) -> bool {
+    /// Samples do not meet each of them.
+    const SOME: u64 = 4;
+    let times = &stage.times;
+    let often = stage.times_asleep >= SOME;
+    often
+        && times.sleep_ns / stage.times_asleep < RATE_PERIOD_NS
+        && times.sleep_ns * 2 >= times.own_ns()
 }
 
 /// Whether a stage without a rate in its command seems to keep to one: between its short sleeps it

@@ -62,6 +62,11 @@ impl Samples {
         }
     }
 
+    /// Returns the time that the samples of a state represent.
+    pub fn weight_ns(&self, state: TaskState) -> u64 {
+        self.weight_ns[state.index()]
+    }
+
     /// Returns the number of samples.
     pub fn count(&self) -> u64 {
         self.count
@@ -180,6 +185,14 @@ pub struct Times {
     pub unknown_ns: u64,
     /// Part of the blocked time that is divided by too few samples to be sure, or by none.
     pub unseen_ns: u64,
+    /// Part of `input_ns` in which it slept, and asked for input in between.
+    pub napped_ns: u64,
+    /// Part of `sleep_ns` that may have been for input too.
+    pub doubtful_ns: u64,
+    /// Part of `cpu_ns` in which it only asked for input, or waited for it without sleeping.
+    pub spun_cpu_ns: u64,
+    /// That part of `queue_ns`.
+    pub spun_queue_ns: u64,
 }
 
 impl Times {
@@ -214,7 +227,17 @@ impl Times {
 
     /// Returns the time in which the stage was not waiting for other stages.
     pub fn busy_ns(&self) -> u64 {
-        self.own_ns() + self.queue_ns
+        self.own_ns() + self.work_queue_ns()
+    }
+
+    /// Returns its time on a CPU without what it spun while its input was empty.
+    pub fn work_cpu_ns(&self) -> u64 {
+        self.cpu_ns - self.spun_cpu_ns
+    }
+
+    /// Returns its time waiting for a CPU without that.
+    pub fn work_queue_ns(&self) -> u64 {
+        self.queue_ns - self.spun_queue_ns
     }
 
     /// Takes up to this much of the waits of a process, none of which may have had another cause, for waits
@@ -240,13 +263,14 @@ impl Times {
 
     /// Returns the time the stage needs on its own: busy time without the wait for a CPU.
     pub fn own_ns(&self) -> u64 {
-        self.cpu_ns + self.other_ns() - self.stage_child_ns
+        self.work_cpu_ns() + self.other_ns() - self.stage_child_ns
     }
 
     /// Returns that time without the waits that may have been for other stages: hidden ones, and those
     /// that too few samples met.
     pub fn sure_own_ns(&self) -> u64 {
-        self.cpu_ns + (self.own_ns() - self.cpu_ns - self.unknown_ns).saturating_sub(self.unseen_ns)
+        let waits_ns = self.own_ns() - self.work_cpu_ns() - self.unknown_ns;
+        self.work_cpu_ns() + waits_ns.saturating_sub(self.unseen_ns + self.doubtful_ns)
     }
 
     /// Returns the time of waits that no program needs only to be started.

@@ -33,6 +33,10 @@ pub struct Spent {
     pub own_ns: u64,
     /// Time waiting for a CPU.
     pub queue_ns: u64,
+    /// Part of `own_ns` in which it may only have waited for input, without blocking.
+    pub dry_own_ns: u64,
+    /// That part of `queue_ns`.
+    pub dry_queue_ns: u64,
 }
 
 /// What the stages of a run did, slice by slice.
@@ -73,6 +77,23 @@ impl Timeline {
             });
             self.slices = pairs.collect();
         }
+    }
+
+    /// Returns it without what these stages did while they only waited for input.
+    pub fn without_dry(&self, polls: &dyn Fn(usize) -> bool) -> Timeline {
+        let mut timeline = self.clone();
+        for slice in &mut timeline.slices {
+            for (_, spent) in slice.spent.iter_mut().enumerate().filter(|(at, _)| polls(*at)) {
+                spent.own_ns -= spent.dry_own_ns;
+                spent.queue_ns -= spent.dry_queue_ns;
+                let others_ns = spent.dry_own_ns + spent.dry_queue_ns;
+                slice.idle_ns = slice.idle_ns.max(others_ns);
+            }
+            let busiest_ns = slice.spent.iter().map(|one| one.own_ns + one.queue_ns).max();
+            let free_ns = slice.weight_ns.saturating_sub(busiest_ns.unwrap_or(0));
+            slice.idle_ns = slice.idle_ns.min(free_ns);
+        }
+        timeline
     }
 
     /// Cuts a run of this length into phases; none if it was never looked at. Relays hold nothing
@@ -143,6 +164,8 @@ impl Slice {
         for (mine, other) in self.spent.iter_mut().zip(&next.spent) {
             mine.own_ns += other.own_ns;
             mine.queue_ns += other.queue_ns;
+            mine.dry_own_ns += other.dry_own_ns;
+            mine.dry_queue_ns += other.dry_queue_ns;
         }
     }
 

@@ -224,6 +224,49 @@ pub fn keeps_a_pace(label: &str) -> bool {
     }
 }
 
+/// Returns the rate to which a command keeps, in bytes a second, where its options say it.
+pub fn rate_of(label: &str) -> Option<u64> {
+    let (program, words) = split(label)?;
+    let program = program.trim_matches(['\'', '"']);
+    let (letter, name) = match program {
+        "pv" => ('L', "--rate-limit"),
+        "mbuffer" => ('r', ""),
+        "weir" if is_buffer(label) => ('\0', "--rate"),
+        "curl" | "wget" => ('\0', "--limit-rate"),
+        "cstream" => ('t', ""),
+        _ => return None,
+    };
+    let value = words.iter().enumerate().find_map(|(at, word)| {
+        let next = || words.get(at + 1).copied();
+        match word.strip_prefix("--") {
+            Some(_) if name.is_empty() || !word.starts_with(name) => None,
+            Some(_) => word.split_once('=').map(|(_, value)| value).or_else(next),
+            None if word.starts_with('-') => match word.split_once(letter)?.1 {
+                "" => next(),
+                value => Some(value),
+            },
+            None => None,
+        }
+    })?;
+    bytes(value)
+}
+
+/// Returns the number that a size stands for, in units of 1024: programs differ, and the larger one
+/// promises less.
+fn bytes(size: &str) -> Option<u64> {
+    let size = size.trim_matches(['\'', '"']);
+    let digits = size.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(size.len());
+    let shift = match size[digits..].chars().next() {
+        None => 0,
+        Some('k' | 'K') => 10,
+        Some('m' | 'M') => 20,
+        Some('g' | 'G') => 30,
+        Some(_) => return None,
+    };
+    let number: f64 = size[..digits].parse().ok()?;
+    Some((number * (1_u64 << shift) as f64) as u64).filter(|bytes| *bytes > 0)
+}
+
 /// Whether a command is `weir buffer`.
 pub fn is_buffer(label: &str) -> bool {
     let Some((program, words)) = split(label) else { return false };
@@ -410,6 +453,20 @@ mod tests {
             [4, 256, 256, 32]
         );
         assert_eq!([mib("xz -dc9"), mib("bgzip"), mib("samtools sort -")], [32, 0, 0]);
+    }
+
+    #[test]
+    fn a_rate_is_read_where_the_options_say_it() {
+        let mib = |number: u64| Some(number << 20);
+        assert_eq!([rate_of("pv -qL 20m"), rate_of("pv -L2M -q")], [mib(20), mib(2)]);
+        assert_eq!(
+            [rate_of("pv --rate-limit=3m"), rate_of("curl --limit-rate 1M u")],
+            [mib(3), mib(1)]
+        );
+        assert_eq!(rate_of("weir buffer --rate 0.5M"), Some(1 << 19));
+        assert_eq!([rate_of("mbuffer -r 1G"), rate_of("pv -L 500")], [mib(1024), Some(500)]);
+        let none = ["pv -L $rate", "pv -q", "pv -L 0", "cat -L 5", "curl u", "pv -L"];
+        assert_eq!(none.map(rate_of), [None; 6]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ const ENOUGH_SAMPLES: u64 = 8;
 /// In runs shorter than this, unknown waits come from a lack of samples.
 const UNSEEN_NS: u64 = 50_000_000;
 /// A stage that is busy for less than this share is no bottleneck.
-const IDLE: f64 = 0.15;
+const IDLE: f64 = 0.25;
 
 /// Why a stage was busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr)]
@@ -110,6 +110,8 @@ pub enum Finding {
     Quota,
     /// The bottleneck limited the run, and was busy with this.
     HeldUp(Busy),
+    /// Two processes asked and answered each other in turn: position in [`Run::exchanges`].
+    LockStep(usize),
     /// These stages held the run up in turn, each for this share of it; the bottleneck, the first of
     /// them, for longest.
     InTurn(Vec<(usize, f64)>),
@@ -117,6 +119,16 @@ pub enum Finding {
 
 /// A stage whose own work takes less than this share is never equal to a busier one.
 const WORKS: f64 = 0.25;
+
+/// Two processes that ask and answer each other for less of the run than this do not explain it.
+const EXPLAINS: f64 = 0.5;
+
+/// Returns the two processes that asked and answered each other in turn for most of the run, if there
+/// are such: position in [`Run::exchanges`].
+pub fn lock_step(run: &Run) -> Option<usize> {
+    let explains = |together_ns: u64| run.share(together_ns) >= EXPLAINS;
+    run.exchanges.iter().position(|it| it.is_lock_step() && explains(it.together_ns))
+}
 
 /// Judges a run.
 pub fn judge(run: &Run) -> Verdict {
@@ -162,6 +174,9 @@ fn judge_whole(run: &Run) -> Verdict {
     }
     if let Some(finding) = left_open(run, busy[top]) {
         return nobody(finding);
+    }
+    if let Some(exchange) = lock_step(run) {
+        return Verdict { around: around::explain(run), ..nobody(Finding::LockStep(exchange)) };
     }
     if let Some(finding) = outside(run, &work, busy[top]) {
         return Verdict { around: around::explain(run), ..nobody(finding) };
@@ -317,9 +332,9 @@ fn by_quota(run: &Run, work: &[usize]) -> Option<Verdict> {
 }
 
 fn accuse(run: &Run, work: &[usize], top: usize, load: &StageLoad) -> Bottleneck {
-    let own_ns = |position: usize| run.stages[position].times.sure_own_ns();
-    let longest = without(work, top).into_iter().max_by_key(|position| own_ns(*position));
-    let next_stage = longest.filter(|position| own_ns(*position) > 0);
+    let own_ns = |position: &usize| limits::own_ns(run, *position);
+    let longest = without(work, top).into_iter().max_by(|a, b| own_ns(a).total_cmp(&own_ns(b)));
+    let next_stage = longest.filter(|position| own_ns(position) > 0.0);
     // The relays still need their time.
     let limit = limits::without_stage(run, top);
     Bottleneck {
@@ -342,8 +357,8 @@ fn main_reason(run: &Run, stage: &Stage, load: &StageLoad) -> BusyReason {
     let times: &Times = &stage.times;
     let elsewhere = times.other_ns() - times.disk_ns - times.sleep_ns - times.stage_child_ns;
     let parts = [
-        (BusyReason::Cpu, times.cpu_ns),
-        (BusyReason::Queue, times.queue_ns),
+        (BusyReason::Cpu, times.work_cpu_ns()),
+        (BusyReason::Queue, times.work_queue_ns()),
         (BusyReason::Disk, times.disk_ns),
         (BusyReason::Sleep, times.sleep_ns),
         (BusyReason::Other, elsewhere),

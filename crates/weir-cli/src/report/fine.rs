@@ -19,6 +19,11 @@ pub fn gaps(run: &Run) -> Vec<String> {
             gaps.push(format!("weir may not inspect {name}: why it waited is not known"));
         }
     }
+    let stages = run.stages.iter().enumerate();
+    for (position, stage) in stages {
+        gaps.extend(polled(run, position, stage));
+        gaps.extend(overlap(run, position, stage));
+    }
     gaps.extend(run.pipes.iter().filter_map(|pipe| resized(run, pipe)));
     // One that is the verdict needs no second sentence.
     let said = match judge(run).finding {
@@ -39,6 +44,35 @@ fn untraced(traced: &Traced) -> Option<String> {
     }
     (traced.lost > 0)
         .then(|| format!("{} events of the trace were lost: samples took their place", traced.lost))
+}
+
+/// Returns a remark if tasks of a stage worked while another one of it waited for a neighbour.
+fn overlap(run: &Run, position: usize, stage: &Stage) -> Option<String> {
+    /// Less than this share of the run changes no verdict.
+    const WORTH: f64 = 0.10;
+    let overlap_ns = run.overlap_ns(position);
+    (run.share(overlap_ns) >= WORTH).then(|| {
+        let (name, time) = (name(position, stage), seconds(overlap_ns));
+        format!(
+            "tasks of {name} overlapped: for {time} some worked while another one waited for a \
+             neighbour; busy leaves that out"
+        )
+    })
+}
+
+/// Returns a remark if a stage waited for its input in a way that looks like work.
+fn polled(run: &Run, position: usize, stage: &Stage) -> Option<String> {
+    /// Less than this share of the run changes nothing.
+    const WORTH: f64 = 0.02;
+    let times = &stage.times;
+    let worth = |ns: u64| (run.share(ns) >= WORTH).then(|| seconds(ns));
+    let naps =
+        worth(times.napped_ns).map(|time| format!("it slept for {time} between looks at it"));
+    let spun = worth(times.spun_cpu_ns + times.spun_queue_ns);
+    let spun = spun.map(|time| format!("it spun for {time}"));
+    let what = [naps, spun].into_iter().flatten().collect::<Vec<_>>().join(", and ");
+    let name = name(position, stage);
+    (!what.is_empty()).then(|| format!("{name} had no input: {what}; that is waiting, not work"))
 }
 
 /// Returns a remark if a stage changed the capacity of its pipe. Weir's own buffers may do so.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use weir_command::json::seconds;
 use weir_doctor::advice::{Advice, Gain, apply, rewrite};
 use weir_doctor::ending::Ending;
-use weir_doctor::facts::{FailedCommand, Io, Pipe, Run, Stage};
+use weir_doctor::facts::{FailedCommand, Io, Pipe, Run, Stage, Traced};
 use weir_doctor::verdict::Verdict;
 use weir_measure::machine;
 
@@ -109,7 +109,7 @@ fn document(report: &Report) -> Document<'_> {
 
 fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
     let times = &stage.times;
-    let busy = if stage.wall_ns == 0 { 0.0 } else { times.busy_ns() as f64 / stage.wall_ns as f64 };
+    let busy = run.busy_ns(position) as f64 / stage.wall_ns.max(1) as f64;
     json!({
         "index": position + 1,
         "command": stage.label,
@@ -126,6 +126,8 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
         "blocked_out_s": seconds(times.output_ns),
         "blocked_other_s": seconds(times.other_ns()),
         "blocked_other": around::blocked_other(times),
+        "blocked_err_s": seconds(stage.err_ns),
+        "polled": around::polled(times),
         "bytes_per_s": run.bytes_per_s(position),
         "bytes_in": stage.io.map(|io| io.read_bytes),
         "bytes_out": stage.io.map(|io| io.write_bytes),
@@ -170,15 +172,21 @@ fn exit(ending: Option<Ending>) -> Value {
 /// Returns how each group of figures is known.
 fn evidence(run: &Run, stage: &Stage) -> Value {
     let known = |exact: bool| if exact { "exact" } else { "sampled" };
+    let traced = run.traced.as_ref().is_some_and(Traced::is_whole);
     let blocked = match (stage.hidden, stage.blocked_by_pipes) {
         (true, _) => "unknown",
         (false, true) => "estimated",
+        (false, false) if traced => "traced",
         (false, false) => "sampled",
+    };
+    let cpu_and_runq = match stage.single_task && !run.script {
+        false if traced => "traced",
+        exact => known(exact),
     };
     json!({
         "wall": known(!run.script),
         "cpu_sums": stage.cpu_evidence.as_ref(),
-        "cpu_and_runq": known(stage.single_task && !run.script),
+        "cpu_and_runq": cpu_and_runq,
         "blocked": blocked,
         "samples": stage.samples,
         "bytes": stage.bytes_evidence.as_ref(),

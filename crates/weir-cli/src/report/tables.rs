@@ -64,13 +64,13 @@ fn times(run: &Run, shown: &[usize]) -> Grid {
     let stages = || shown.iter().map(|position| (*position, &run.stages[*position]));
     let time =
         |title, of: fn(&Stage) -> u64| column(title, stages().map(|(_, stage)| seconds(of(stage))));
-    let busy = |stage: &Stage| {
-        let share = stage.times.busy_ns() as f64 / stage.wall_ns as f64;
+    let busy = |position: usize, stage: &Stage| {
+        let share = run.busy_ns(position) as f64 / stage.wall_ns as f64;
         if stage.wall_ns > 0 { percent(Some(share)) } else { String::from("-") }
     };
     let mut columns = vec![
         time("wall", |stage| stage.wall_ns),
-        column("busy", stages().map(|(_, stage)| busy(stage))),
+        column("busy", stages().map(|(position, stage)| busy(position, stage))),
         time("cpu", |stage| stage.times.cpu_ns),
         time("runq", |stage| stage.times.queue_ns),
         time("in", |stage| stage.times.input_ns),

@@ -6,7 +6,7 @@ use crate::facts::{Run, Stage};
 use crate::limits::{self, are_tiny};
 use crate::load::starting_share;
 use crate::programs;
-use crate::verdict::{Bottleneck, Verdict};
+use crate::verdict::{Bottleneck, Finding, Verdict};
 
 /// For a stage that is not the bottleneck, less system time than this is no reason for advice.
 const MUCH_SYSTEM: f64 = 0.10;
@@ -51,7 +51,9 @@ pub(super) fn fewer_processes(run: &Run, position: usize) -> Option<Advice> {
 /// Advises larger reads or writes, where a stage makes many tiny ones of its own accord.
 pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) -> Option<Advice> {
     let stage = run.stages.get(position).filter(|stage| !stage.relay)?;
-    if starting_share(run, stage).is_some() {
+    // One that waits for an answer must send its question at once.
+    let asks = matches!(verdict.finding, Finding::LockStep(_));
+    if asks || starting_share(run, stage).is_some() {
         return None;
     }
     let io = stage.io.unwrap_or_default();

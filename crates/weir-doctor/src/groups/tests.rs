@@ -1,9 +1,10 @@
 //! Runs of groups written down by hand, and what is said of them.
 
 use super::*;
-use crate::facts::{Holder, Pipe, Spread, Stage};
-use crate::graph::WallSpan;
+use crate::facts::{Exchange, Holder, Pipe, Spread, Stage};
+use crate::graph::{CriticalPath, Link, WallSpan};
 use crate::made::{self, MS};
+use alloc::string::String;
 use alloc::vec;
 
 fn stage(label: &str, wall_ms: u64, cpu_ms: u64) -> Stage {
@@ -44,6 +45,32 @@ fn three() -> Run {
         &[stage("gzip -9 a", 600, 580)],
         &[stage("cat", 50, 20), stage("wc", 50, 20)],
     ])
+}
+
+/// A job in the background took longest and nobody waited for it: the verdict named it, and the line
+/// below, the critical path, another one.
+#[test]
+fn what_was_waited_for_comes_before_what_ran_beside_it() {
+    let mut run = run(&[&[stage("log", 800, 700)], &[stage("cc", 200, 200)]]);
+    (run.wall_ns, run.groups[1].start_ns) = (800 * MS, 0);
+    let groups = |run: &Run| parts(run).iter().map(|part| part.group).collect::<Vec<_>>();
+    assert_eq!(groups(&run), [0, 1]);
+    let (command, output) = (String::from("cc"), None);
+    let link = Link { processes: vec![1], command, output, waited_ns: 700 * MS };
+    run.critical_path = Some(CriticalPath { links: vec![link], share: 0.9 });
+    assert_eq!(groups(&run), [1, 0]);
+}
+
+/// Two processes in lock step are the whole answer, and no groups beside each other.
+#[test]
+fn two_that_ask_and_answer_are_no_parts_of_the_time() {
+    let mut run = run(&[&[stage("bash", 500, 200)], &[stage("bc", 500, 150)]]);
+    run.wall_ns = 500 * MS;
+    let both = [run.stages[0].clone(), run.stages[1].clone()];
+    run.exchanges = vec![Exchange { both, together_ns: 490 * MS, turns: 5000, by_socket: false }];
+    let parts = parts(&run);
+    assert!(parts.is_empty() && whole(&run, &parts).is_none());
+    assert_eq!(verdict::judge(&run).finding, Finding::LockStep(0));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Bounds on runs written down by hand.
 
 use super::*;
-use crate::facts::{Pipe, Quota};
+use crate::facts::{Pipe, Quota, Stage};
 use crate::made::{self, MS, in_kernel, reads, run};
 use alloc::string::String;
 use alloc::vec;
@@ -76,6 +76,37 @@ fn a_rate_stays_whatever_the_others_do() {
     assert!(is(without_stage(&run, 1).expect("bound"), 1.0));
     assert!(is(with_cpus(&run, 8.0), 1.0));
     assert!(is(without_stage(&run, 0).expect("bound"), 1000.0 / 450.0));
+}
+
+/// "At most 24x" where `pv -L` hardly slept behind a full pipe, and would have been the limit at once.
+#[test]
+fn a_rate_is_a_need_whatever_it_hides_behind() {
+    let pipeline = |label: &str| {
+        let mut limiter = stage(10, 40);
+        (limiter.label, limiter.times_asleep) = (String::from(label), 20);
+        limiter.times.output_ns = 950 * MS;
+        limiter.pipe_out_bytes = Some(8 << 20);
+        let mut run = run(vec![limiter, stage(990, 0)]);
+        run.pipes = vec![Pipe { from: 0, to: 1, ..Pipe::default() }];
+        run
+    };
+    // 8 MiB at 10 MiB/s take 0.8 s; a tenth of that is slack.
+    let known = without_stage(&pipeline("pv -qL 10m"), 1).expect("bound");
+    assert!(is(known, 1000.0 / 720.0), "{known}");
+    assert_eq!(without_stage(&pipeline("python3 bucket.py"), 1), None, "nobody knows its rate");
+    let mut once = pipeline("python3 start.py");
+    once.stages[0].times_asleep = 1;
+    assert!(is(without_stage(&once, 1).expect("bound"), 20.0));
+}
+
+/// A stage that only asked an empty pipe again and again, on a CPU or between naps, was said to
+/// be the next limit.
+#[test]
+fn asking_for_input_is_no_need() {
+    let mut spins = stage(1000, 0);
+    spins.times.spun_cpu_ns = 950 * MS;
+    let run = run(vec![stage(900, 0), spins]);
+    assert!(is(without_stage(&run, 0).expect("bound"), 20.0));
 }
 
 /// A stage that runs as another user waited for its writer all the time, which weir may not see: the

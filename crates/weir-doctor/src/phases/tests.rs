@@ -13,7 +13,7 @@ fn timeline(parts: &[(u64, &[u64])]) -> Timeline {
     for (length_ms, percents) in parts {
         for _ in 0..*length_ms {
             now_ns += MS;
-            let spent = |percent: &u64| Spent { own_ns: MS / 100 * percent, queue_ns: 0 };
+            let spent = |percent: &u64| Spent { own_ns: MS / 100 * percent, ..Spent::default() };
             timeline.add(now_ns, MS, &percents.iter().map(spent).collect::<Vec<_>>());
         }
     }
@@ -100,8 +100,8 @@ fn a_wait_for_a_cpu_is_no_work_but_no_idleness_either() {
     let mut timeline = Timeline::default();
     for tick in 1..=1000 {
         let (own_ns, queue_ns) = (MS / 2, MS / 2);
-        let waits = Spent { own_ns: MS / 5, queue_ns: MS * 4 / 5 };
-        timeline.add(tick * MS, MS, &[Spent { own_ns, queue_ns }, waits]);
+        let waits = Spent { own_ns: MS / 5, queue_ns: MS * 4 / 5, ..Spent::default() };
+        timeline.add(tick * MS, MS, &[Spent { own_ns, queue_ns, ..Spent::default() }, waits]);
     }
     let phases = timeline.phases(1000 * MS, &|_| false);
     let holder = Holder::Stage { stage: 0, busy: 1.0, alone: false };

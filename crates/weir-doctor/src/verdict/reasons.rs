@@ -53,8 +53,8 @@ pub(super) fn busy(run: &Run, stage: &Stage, load: &StageLoad) -> Busy {
     }
     let times = &stage.times;
     let mut parts = [
-        (BusyPart::Cpu, times.cpu_ns),
-        (BusyPart::Queue, times.queue_ns),
+        (BusyPart::Cpu, times.work_cpu_ns()),
+        (BusyPart::Queue, times.work_queue_ns()),
         (BusyPart::Disk, times.disk_ns),
         (BusyPart::Sleep, times.sleep_ns),
         (BusyPart::Socket, times.network_ns),

@@ -394,6 +394,9 @@ fn stages_that_hardly_work_are_no_tie() {
     let idle =
         judge(&run(vec![stage("bash", [10, 0, 0, 0, 0]), stage("tail", [10, 0, 990, 0, 0])]));
     assert_eq!(idle.finding, Finding::Idle);
+    // "Held up by" one that was on a CPU for a sixth of the time.
+    let sixth = run(vec![stage("bash", [170, 0, 0, 0, 0]), stage("tail", [10, 0, 990, 0, 0])]);
+    assert_eq!(judge(&sixth).finding, Finding::Idle);
 }
 
 /// A phase from one ms to another, held up by one stage.

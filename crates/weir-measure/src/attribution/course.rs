@@ -19,6 +19,8 @@ pub struct Seen {
     pub tasks: usize,
     /// Its state, and for a running one the chance that it had a CPU, in parts of a thousand.
     pub state: Option<(TaskState, u32)>,
+    /// Whether it may only have waited for input, without blocking.
+    pub dry: bool,
 }
 
 impl Course {
@@ -37,7 +39,13 @@ impl Course {
             let before = std::mem::replace(before, *total);
             let cpu_ns = total.cpu_ns.saturating_sub(before.cpu_ns);
             let queue_ns = total.queue_ns.saturating_sub(before.queue_ns);
-            spent(weight_ns, &seen(group), cpu_ns, queue_ns)
+            let seen = seen(group);
+            let spent = spent(weight_ns, &seen, cpu_ns, queue_ns);
+            let (dry_own_ns, dry_queue_ns) = match seen.dry {
+                true => (spent.own_ns, spent.queue_ns),
+                false => (0, 0),
+            };
+            Spent { dry_own_ns, dry_queue_ns, ..spent }
         });
         self.timeline.add(now_ns, weight_ns, &spent.collect::<Vec<_>>());
     }
@@ -59,13 +67,13 @@ fn spent(weight_ns: u64, seen: &Seen, cpu_ns: u64, queue_ns: u64) -> Spent {
         None => Spent::default(),
         Some((TaskState::Running, on_cpu_permille)) if !single => {
             let own_ns = weight_ns / 1000 * u64::from(on_cpu_permille.min(1000));
-            Spent { own_ns, queue_ns: weight_ns - own_ns }
+            Spent { own_ns, queue_ns: weight_ns - own_ns, ..Spent::default() }
         }
         Some((state, _)) if waits_elsewhere(state) => {
             let queue_ns = if single { queue_ns } else { 0 };
-            Spent { own_ns: weight_ns - queue_ns, queue_ns }
+            Spent { own_ns: weight_ns - queue_ns, queue_ns, ..Spent::default() }
         }
-        Some(_) if single => Spent { own_ns: cpu_ns, queue_ns },
+        Some(_) if single => Spent { own_ns: cpu_ns, queue_ns, ..Spent::default() },
         Some(_) => Spent::default(),
     }
 }
@@ -81,8 +89,8 @@ mod tests {
     use super::*;
 
     fn of(state: TaskState, tasks: usize, cpu_ns: u64, queue_ns: u64) -> (u64, u64) {
-        let seen = Seen { tasks, state: Some((state, 600)) };
-        let Spent { own_ns, queue_ns } = spent(1000, &seen, cpu_ns, queue_ns);
+        let seen = Seen { tasks, state: Some((state, 600)), dry: false };
+        let Spent { own_ns, queue_ns, .. } = spent(1000, &seen, cpu_ns, queue_ns);
         (own_ns, queue_ns)
     }
 

@@ -2,6 +2,7 @@
 
 use super::births::Births;
 use super::classify::{Endpoints, Hints};
+use super::dry::{DryTimes, Input};
 use super::files::Files;
 use super::outside::Peers;
 use super::pipes::Fill;
@@ -60,6 +61,8 @@ pub struct Group {
     pub lane: Option<usize>,
     /// Whether its descriptors are to be read again: it has just become another program.
     pub ends_due: bool,
+    /// How many others it was found to have started.
+    pub children: u64,
     /// Whether its input and output may be those of the shell of which it was a copy before.
     pub ends_doubtful: bool,
     /// Half the time that the tick at which it was first seen represents.
@@ -120,6 +123,10 @@ pub struct Group {
     /// What its first process was before it became what it is, if it had started others by then:
     /// a command, or nothing where it was a copy of the one that started it.
     pub before: Option<String>,
+    /// What it did while its input was empty.
+    pub dry: DryTimes,
+    /// Whether a task waits to write to its standard error, which is a pipe, and for how long one did.
+    pub waits_for_err: (bool, u64),
     /// How often it was found asleep after another state.
     pub times_asleep: u64,
     /// Whether some task's state could not be read.
@@ -164,6 +171,12 @@ impl Group {
         self.unreaped.cpu_ns
     }
 
+    /// Notes that its process has started another one: it may have made pipes for that.
+    pub fn note_child(&mut self) {
+        self.children += 1;
+        self.ends_due |= self.children.is_power_of_two();
+    }
+
     /// Adds the strongest state that its tasks were in at a tick, and their number.
     pub fn add_tick(
         &mut self,
@@ -173,6 +186,9 @@ impl Group {
         weight_ns: u64,
     ) {
         self.most_tasks = self.most_tasks.max(tasks);
+        if std::mem::take(&mut self.waits_for_err.0) {
+            self.waits_for_err.1 += weight_ns;
+        }
         self.several_ns += if tasks > 1 { weight_ns } else { 0 };
         // What was traced is exact; without it, or while nothing of the group is known, a sample
         // stands for the time.
@@ -247,5 +263,16 @@ pub fn hints(ends: &Endpoints, fills: &[(Descriptor, Fill)]) -> Hints {
     Hints {
         input_empty: of(ends.input).is_some_and(|(_, fill)| fill.bytes == 0),
         output_full: of(ends.output).is_some_and(|(_, fill)| fill.full),
+    }
+}
+
+/// Returns the state of the pipe that is the input of a group.
+pub fn input(ends: &Endpoints, fills: &[(Descriptor, Fill)]) -> Input {
+    let Some(end) = ends.input.filter(Descriptor::is_pipe) else { return Input::None };
+    match fills.iter().find(|(pipe, _)| *pipe == end) {
+        None => Input::None,
+        Some((_, fill)) if fill.bytes > 0 => Input::Filled,
+        Some((_, fill)) if fill.fed => Input::Empty,
+        Some(_) => Input::Closed,
     }
 }

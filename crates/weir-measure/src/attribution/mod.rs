@@ -12,6 +12,7 @@
 //! - `births`: estimates how many processes were started, most of them never seen;
 //! - `position`: how far a process came in the file that it reads;
 //! - `locale`: finds the locale by which a program compares text;
+//! - `dry`: what is waiting for input and looks like work;
 //! - `course`: keeps what each stage spent its time on, from which phases are cut;
 //! - `sampler`: at each tick, the state of each group of tasks, weighted by time.
 //!
@@ -23,6 +24,7 @@ pub(crate) mod calls;
 pub(crate) mod classify;
 mod course;
 mod diag;
+mod dry;
 pub(crate) mod files;
 mod group;
 mod locale;

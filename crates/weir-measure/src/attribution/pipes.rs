@@ -24,6 +24,8 @@ pub struct Fill {
     /// Whether it is full: a pipe counts pages, so it may be full with fewer bytes than its
     /// capacity.
     pub full: bool,
+    /// Whether somebody who may write to it is known.
+    pub fed: bool,
 }
 
 /// A borrowed end: its owner, and the descriptor there.
@@ -197,7 +199,7 @@ impl PipeWatch {
             }
             _ => bytes >= capacity_bytes,
         };
-        let fill = Fill { bytes, capacity_bytes, full };
+        let fill = Fill { bytes, capacity_bytes, full, fed: writer.is_some() };
         self.totals.filled_bytes += bytes.saturating_sub(self.totals.last_bytes);
         self.totals.drained_bytes += self.totals.last_bytes.saturating_sub(bytes);
         self.totals.last_bytes = bytes;
@@ -412,7 +414,7 @@ mod tests {
         let mut totals = PipeTotals::default();
         for look in looks.chars() {
             let bytes = if look == 'e' { 0 } else { 1 };
-            totals.add(&Fill { bytes, capacity_bytes: 2, full: look == 'F' }, 10);
+            totals.add(&Fill { bytes, capacity_bytes: 2, full: look == 'F', fed: true }, 10);
         }
         totals.seen.longest_turn_ns
     }

@@ -86,6 +86,10 @@ struct Task {
     id: Pid,
     syscall: Result<ProcFile, Errno>,
     sched: Option<ProcFile>,
+    /// Its bytes and calls, opened when first needed.
+    io: Option<ProcFile>,
+    /// Its state when last looked at.
+    state: TaskState,
     last: Sched,
     /// Its counters before it was watched.
     before: Sched,
@@ -107,6 +111,14 @@ pub struct TaskLook {
     pub awaited: Option<Awaited>,
     /// The call in which it was blocked.
     pub call: Option<Call>,
+}
+
+impl TaskLook {
+    /// Whether it waits to write to its standard error, which is a pipe that is no output of its stage.
+    pub fn waits_for_err(&self) -> bool {
+        let elsewhere = matches!(self.state, TaskState::Child | TaskState::File);
+        elsewhere && self.call == Some(Call::Write(2))
+    }
 }
 
 /// The last known CPU time and bytes of processes that nobody has waited for.
@@ -197,6 +209,14 @@ impl Process {
     /// Iterates over its tasks, in the order in which a look tells their states.
     pub fn task_ids(&self) -> impl Iterator<Item = Pid> {
         self.tasks.iter().map(|task| task.id)
+    }
+
+    /// Returns what each of its tasks was doing when last looked at, with its own bytes and calls so far;
+    /// `None` where some are hidden.
+    pub fn moved(&mut self) -> Option<Vec<(Pid, TaskState, Io)>> {
+        let pid = self.pid;
+        let of = |task: &mut Task| Some((task.id, task.state, task.moved(pid)?));
+        self.tasks.iter_mut().map(of).collect()
     }
 
     /// Returns CPU time and waiting time of its present tasks, as of the last look.
@@ -349,7 +369,15 @@ impl Task {
         let open = |file| ProcFile::open(&format!("/proc/{pid}/task/{id}/{file}"));
         let (syscall, sched) = (open("syscall"), open("schedstat").ok());
         let (last, before) = (Sched::default(), Sched::default());
-        Task { id, syscall, sched, last, before, on_cpu_permille: 1000 }
+        let (io, state) = (None, TaskState::default());
+        Task { id, syscall, sched, io, state, last, before, on_cpu_permille: 1000 }
+    }
+
+    /// Returns its own bytes and calls so far.
+    fn moved(&mut self, pid: Pid) -> Option<Io> {
+        let open = || ProcFile::open(&format!("/proc/{pid}/task/{}/io", self.id)).ok();
+        self.io = self.io.take().or_else(open);
+        parse_io(self.io.as_ref()?.read(&mut [0; 1024]).ok()?)
     }
 
     /// Returns what it used since it is watched.
@@ -404,6 +432,7 @@ impl Task {
             _ => Call::Other(-1),
         };
         look.awaited = awaited(pid, self.id, call, look.state, ends);
+        self.state = look.state;
         Some(look)
     }
 

@@ -129,7 +129,7 @@ pub fn own_state(pid: Pid, look: &TaskLook, group: &Group, hints: Hints, anew: b
 pub fn refresh_ends(group: &mut Group, process: &Process) -> bool {
     let pid = process.pid;
     let before = (group.ends, group.more_ends.len());
-    group.ends_due = false;
+    let due = std::mem::take(&mut group.ends_due);
     if reads_again(&process.name) {
         group.reads = longest_read(pid).max(group.reads.take());
     }
@@ -142,8 +142,8 @@ pub fn refresh_ends(group: &mut Group, process: &Process) -> bool {
         let known = group.sockets[side].filter(|(own, _)| *own == inode);
         known.or_else(|| Some((inode, unix_peer(inode)?)))
     });
-    // What is open changes when a program starts, hardly later.
-    if group.samples.count() < 64 {
+    // What is open changes when a program starts, or starts another one, hardly later.
+    if group.samples.count() < 64 || due {
         for end in more_ends(pid, process.parent) {
             let known = |mine: &MoreEnd| mine.pipe == end.pipe && mine.writes == end.writes;
             if !group.more_ends.iter().any(known) {

@@ -9,7 +9,8 @@ pub use population::Grouping;
 use super::births::Census;
 use super::classify::Endpoints;
 use super::course::{Course, Seen};
-use super::group::{Group, describe, hints, is_due};
+use super::dry::DryTimes;
+use super::group::{Group, describe, hints, input, is_due};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskLook, combine};
 use super::rows;
@@ -195,6 +196,7 @@ impl Sampler {
             for look in &looks {
                 group.hidden |= look.hidden;
                 group.uncounted |= look.uncounted;
+                group.waits_for_err.0 |= look.waits_for_err();
                 combine(&mut seen[process.group].state, look);
             }
             let found =
@@ -224,6 +226,7 @@ impl Sampler {
         self.population.bury(&dead, &mut self.tracer);
         self.population.look_again(&mut seen, &fills);
         self.population.note_waits(&waits, &seen, weight_ns);
+        self.note_dry(&mut seen, &totals, &fills);
         for (group, has_children) in self.population.groups.iter_mut().zip(has_children) {
             group.births.any_ns += if has_children { weight_ns } else { 0 };
         }
@@ -248,13 +251,32 @@ impl Sampler {
         fills
     }
 
+    /// Notes what groups did whose input is empty.
+    fn note_dry(&mut self, seen: &mut [Seen], totals: &[Sched], fills: &[(Descriptor, Fill)]) {
+        let Population { processes, groups, .. } = &mut self.population;
+        for (position, seen) in seen.iter_mut().enumerate() {
+            let group = &mut groups[position];
+            let Some((state, _)) = seen.state.filter(|_| !group.ended && !group.stopped) else {
+                continue;
+            };
+            let input = input(&group.ends, fills);
+            let tasks = DryTimes::wants_look(input, state).then(|| {
+                let members = processes.values_mut().filter(|it| it.group == position);
+                let moved: Option<Vec<_>> = members.map(Process::moved).collect();
+                moved.map(|tasks| tasks.concat())
+            });
+            let used = (self.weight_ns, totals[position].cpu_ns);
+            seen.dry = group.dry.tick(input, state, used, tasks.flatten());
+        }
+    }
+
     /// Adds what a tick showed of each group to the sums.
     fn end_tick(&mut self, seen: &[Seen], totals: &[Sched], now_ns: u64) {
         let (weight_ns, each) = (self.weight_ns, self.population.is_each());
         let Population { groups, rows, .. } = &mut self.population;
         self.tracer.hand_over(groups, rows);
         for (position, group) in groups.iter_mut().enumerate() {
-            let Seen { tasks, state } = seen[position];
+            let Seen { tasks, state, .. } = seen[position];
             group.add_tick(state, tasks, now_ns, weight_ns);
             let now = group.now.filter(|_| !group.ended && state.is_some());
             if let (Some(now), Some(history)) = (now, &mut self.history) {

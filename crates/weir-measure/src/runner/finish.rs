@@ -296,7 +296,9 @@ impl RunningJob {
         let of = |group| self.live.iter().position(|live| live.started_group() == Some(group));
         let place = |group: usize| of(group).unwrap_or(group);
         let is_relay = |group: usize| run.stages.get(place(group)).is_some_and(|one| one.relay);
-        let timeline = self.sampler.course.timeline();
+        let groups = &self.sampler.population.groups;
+        let polls = |group: usize| groups.get(group).is_some_and(|it| it.dry.seen.polls());
+        let timeline = self.sampler.course.timeline().without_dry(&polls);
         let mut phases = timeline.phases(start_ns + run.wall_ns, &is_relay);
         for phase in &mut phases {
             phase.start_ns = phase.start_ns.saturating_sub(start_ns);
@@ -372,6 +374,7 @@ fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {
     stage.io = ended.io.map(|io| io.plus(group.unreaped.io)).or(group.io);
     stage.bytes_evidence = bytes::evidence(&stage, ended.io.is_some());
     stage.times_asleep = group.times_asleep;
+    stage.err_ns = group.waits_for_err.1.min(stage.wall_ns);
     stage.peer = Peers::longest(std::iter::once(&group.peers));
     stage.files = group.files.longest();
     let (census, once) = (sampler.census(), sampler.seen_once());
@@ -385,6 +388,7 @@ fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {
         let sums = Sums { cpu_ns: exact.then(|| stage.cpu_sum_ns()), queue_ns: stage.queue_sum_ns };
         group.samples.divide_wall(stage.wall_ns).within(&sums)
     };
+    stage.times = group.dry.seen.settle(stage.times, &group.samples);
     stage
 }
 

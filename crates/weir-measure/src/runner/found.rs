@@ -1,13 +1,14 @@
 //! The pipelines and commands found in what a run started: policy finds them among the processes
 //! that were seen, and here each gets its stages and pipes.
 
+use super::exchange::exchanges;
 use super::job::Job;
 use crate::attribution::{Births, Group, MoreEnd, PipeWatch, Sampler, is_named};
 use crate::proc::{Descriptor, FileKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use weir_doctor::facts::{
-    Evidence, FailedCommand, FoundGroup, Line, Pipe, Run, Spread, Stage, WaitedCpu,
+    Evidence, Exchange, FailedCommand, FoundGroup, Line, Pipe, Run, Spread, Stage, WaitedCpu,
 };
 use weir_doctor::failures::{self, ScriptEnd};
 use weir_doctor::graph::{
@@ -314,6 +315,16 @@ impl<'a> Processes<'a> {
     /// Returns how many jobs a build ran at once, if it is one.
     pub fn jobs(&self) -> Option<Jobs> {
         graph::jobs(&self.seen)
+    }
+
+    /// Finds the processes that can send each other something.
+    pub fn exchanges(&self, wall_ns: u64) -> Vec<Exchange> {
+        let groups: Vec<&Group> = (0..self.members.len()).map(|place| self.group(place)).collect();
+        let label = |place: usize| match &self.labels[place] {
+            Some(label) => label.clone(),
+            None => groups[place].command.clone(),
+        };
+        exchanges(&groups, wall_ns, &label)
     }
 
     /// Finds which processes were waited for one after the other.

@@ -12,6 +12,7 @@
 mod around;
 mod bytes;
 mod events;
+mod exchange;
 mod finish;
 mod found;
 mod job;

@@ -1,7 +1,7 @@
 //! One row of a script: the stage made of the processes that ran one command.
 
 use crate::attribution::{Files, Group, Peers, shared};
-use weir_doctor::facts::{Evidence, Io, Stage};
+use weir_doctor::facts::{Dry, Evidence, Io, Stage};
 use weir_doctor::partition::{Samples, Sums};
 use weir_doctor::programs::is_relay;
 
@@ -39,6 +39,8 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         let most_ns = tick_ns.map(|tick_ns| cpu_ns + tick_ns * groups.len() as u64);
         times = times.within(&Sums { cpu_ns: most_ns, queue_ns });
     }
+    let dry = groups.iter().fold(Dry::default(), |sum, group| sum.plus(group.dry.seen));
+    times = dry.settle(times, &samples);
     // Every child that was found is a group of its own.
     times.stage_child_ns = times.child_ns;
     let system_ns =
@@ -67,6 +69,7 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         hidden: groups.iter().any(|group| group.hidden),
         locale: groups[0].locale.clone(),
         relay: is_relay(label),
+        err_ns: groups.iter().map(|group| group.waits_for_err.1).sum::<u64>().min(wall_ns),
         times_asleep: groups.iter().map(|group| group.times_asleep).sum(),
         peer: Peers::longest(groups.iter().map(|group| &group.peers)),
         files: Files::of(groups.iter().map(|group| &group.files)),

@@ -44,6 +44,7 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
         run.groups.push(group);
     }
     run.critical_path = processes.critical_path(run);
+    run.exchanges = processes.exchanges(run.wall_ns);
     run.notes.extend(processes.notes());
     let found = match sampler.has_all() {
         true => "processes counted by the kernel's events",
@@ -66,6 +67,7 @@ pub(super) fn look_inside(run: &mut Run, sampler: &Sampler, limit_bytes: u64, jo
         if processes.are_none() {
             continue;
         }
+        run.exchanges.extend(processes.exchanges(run.wall_ns));
         let classes = processes.classes(run);
         if run.stages.len() == 1 {
             run.failed = processes.failed(&classes, run, job.text(0));

@@ -76,6 +76,18 @@ fn process(process: &OutsideProcess) -> Value {
     joined([head, blocked_other(times), tail])
 }
 
+/// Waiting for input that looks like work; null where there was none.
+pub fn polled(times: &Times) -> Value {
+    if times.napped_ns + times.spun_cpu_ns + times.spun_queue_ns == 0 {
+        return Value::Null;
+    }
+    json!({
+        "asleep_s": seconds(times.napped_ns),
+        "cpu_s": seconds(times.spun_cpu_ns),
+        "runq_s": seconds(times.spun_queue_ns),
+    })
+}
+
 /// What was waited for that is no neighbour, each kind by its name.
 pub fn blocked_other(times: &Times) -> Value {
     json!({

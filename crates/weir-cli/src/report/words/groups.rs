@@ -96,6 +96,9 @@ pub(super) fn group(run: &Run, position: usize) -> String {
 
 /// Returns what was found inside of the stage that held a pipeline up.
 pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
+    if matches!(verdict.finding, Finding::LockStep(_)) {
+        return None;
+    }
     let position = match (&verdict.culprit, run.stages.as_slice()) {
         (Some(culprit), _) => culprit.stage,
         (None, [_]) => 0,

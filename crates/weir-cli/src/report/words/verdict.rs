@@ -2,10 +2,12 @@
 //! limit.
 
 use super::{all_cpus, outside, part_word, quota, started};
-use weir_command::units::words::{cpus, factor_about, factor_at_most, of_cpus, percent, stage};
+use weir_command::units::words::{
+    cpus, factor_about, factor_at_most, of_cpus, percent, rough_count, short_time, stage,
+};
 use weir_command::widths::cut;
 use weir_doctor::around::{CpuCause, queued_ns};
-use weir_doctor::facts::{FileWait, FileWaitKind, LeftOpen, LeftProcess, Run, Stage};
+use weir_doctor::facts::{Exchange, FileWait, FileWaitKind, LeftOpen, LeftProcess, Run, Stage};
 use weir_doctor::programs::program_name;
 use weir_doctor::verdict::{Bottleneck, Busy, BusyPart, Finding, Verdict};
 
@@ -77,12 +79,11 @@ pub(super) fn numbered(run: &Run, verdict: &Verdict, first: Option<usize>) -> St
             let (why, part) = (around.remove(0), percent(share));
             format!("held up by {}: {why}, and it used {part} of the CPU time", name(position))
         }
+        Finding::LockStep(position) => lock_step(&run.exchanges[*position]),
         Finding::InTurn(held) => in_turn(run, held),
         Finding::HeldUp(busy) => {
             let position = verdict.culprit.as_ref().map_or(0, |culprit| culprit.stage);
-            by_outside(run, position, &name(position), busy).unwrap_or_else(|| {
-                format!("held up by {}: {}", name(position), self::busy(run, position, busy))
-            })
+            held_up(run, position, &name(position), busy)
         }
     };
     let next = verdict.culprit.as_ref().and_then(|culprit| next_limit(run, culprit));
@@ -110,6 +111,24 @@ pub(super) fn named(run: &Run, position: usize, first: Option<usize>) -> String 
     let name = stage(first.unwrap_or(0) + position, &run.stages[position].label);
     let number = name.find(' ').filter(|_| first.is_none() && !name.starts_with("stage "));
     name[number.map_or(0, |blank| blank + 1)..].to_owned()
+}
+
+/// `no single bottleneck: bash and bc ask and answer in turn, about 15 k times, 60 us each time`.
+fn lock_step(exchange: &Exchange) -> String {
+    let [one, other] = exchange.both.each_ref().map(|stage| {
+        let on_cpu = percent(exchange.share(stage.times.cpu_ns));
+        format!("{} (on CPU {on_cpu})", cut(&stage.label, LONGEST))
+    });
+    let each = match exchange.each_ns() {
+        ns @ ..1_000_000 => format!("{} us", ns / 1000),
+        ns => short_time(ns),
+    };
+    let times = rough_count(exchange.turns);
+    format!(
+        "no single bottleneck: {one} and {other} ask and answer in turn, about {times} times, {each} \
+         each time: one waits while the other works, and much of that time goes into waking it; more in \
+         each question, or questions sent ahead of the answers, would take fewer turns"
+    )
 }
 
 /// `held up by 2 sort for 55 % of the time, and by 1 gzip for 45 %`.
@@ -154,6 +173,31 @@ fn around(run: &Run, around: &CpuCause) -> String {
             1.0 => String::from("the one CPU was full"),
             cpus => format!("the {} were full", of_cpus(cpus)),
         },
+    }
+}
+
+/// Returns for how much of the run a stage waited to write to its standard error, if that was most of it:
+/// what it was found doing is then what the reader did.
+fn reader_of_err(run: &Run, position: usize) -> Option<f64> {
+    const MOST: f64 = 0.5;
+    let stage = &run.stages[position];
+    let most = stage.err_ns as f64 >= MOST * stage.wall_ns as f64;
+    (!stage.single_task && most).then(|| run.share(stage.err_ns))
+}
+
+/// Returns what held a run up, where one stage did, of this name.
+fn held_up(run: &Run, position: usize, name: &str, busy: &Busy) -> String {
+    if let Some(said) = by_outside(run, position, name, busy) {
+        return said;
+    }
+    let does = self::busy(run, position, busy);
+    match reader_of_err(run, position) {
+        Some(share) => format!(
+            "held up by the reader of what {name} writes to its standard error: {does}; {name} waited \
+             for it {}",
+            percent(share)
+        ),
+        None => format!("held up by {name}: {does}"),
     }
 }
 

@@ -89,6 +89,7 @@ impl Population {
         if own {
             let new = Group::new(found.pid, Endpoints::default(), now_ns);
             self.groups.push(Group { parent: Some(starter), margin_ns, ..new });
+            self.groups[starter].note_child();
         } else if self.groups[starter].ended {
             return;
         }
@@ -98,6 +99,7 @@ impl Population {
         }
         if !self.is_each() {
             let above = self.row_of(above, starter);
+            above.into_iter().for_each(|row| self.rows.groups[row].note_child());
             process.row = above.and_then(|row| self.rows.add(&process, starter, Some(row), now_ns));
             if let Some(row) = process.row {
                 self.rows.groups[row].margin_ns = margin_ns;

@@ -1,0 +1,102 @@
+//! Processes that ask and answer each other.
+
+use super::Stage;
+
+/// Fewer turns are no habit.
+const MANY_TURNS: u64 = 200;
+/// Turns that take longer on average cost more than the wake-ups.
+const LONG_NS: u64 = 20_000_000;
+/// One that works for more of the time than this, beside what the kernel does for its calls, holds the
+/// other up.
+const MOSTLY: f64 = 0.75;
+/// Together they work for no more than this: while one works, the other one waits.
+const IN_TURN: f64 = 1.1;
+/// With the waits for a CPU it is no more than this.
+const IN_TURN_QUEUED: f64 = 1.5;
+/// Over a socket, one may only send and the other only receive: then one of them hardly waits for it.
+const BOTH_WAIT: f64 = 0.15;
+
+/// Two processes that can send each other something, by two pipes or by a socket.
+#[derive(Clone, Debug, Default)]
+pub struct Exchange {
+    /// What each of them did.
+    pub both: [Stage; 2],
+    /// How long both lived at the same time.
+    pub together_ns: u64,
+    /// How often each of them was put on a CPU, at most.
+    pub turns: u64,
+    /// Whether a socket joins them, and not two pipes.
+    pub by_socket: bool,
+}
+
+impl Exchange {
+    /// Whether they waited in turn for each other, many times, and neither of them is slow.
+    pub fn is_lock_step(&self) -> bool {
+        let busy = |stage: &Stage| {
+            let times = &stage.times;
+            self.share(times.busy_ns() - times.network_ns - times.unknown_ns)
+        };
+        let own = |stage: &Stage| busy(stage) - self.share(stage.times.work_queue_ns());
+        let works = |stage: &Stage| own(stage) - self.share(stage.system_ns);
+        let sum = |of: &dyn Fn(&Stage) -> f64| self.both.iter().map(of).sum::<f64>();
+        let waits = |stage: &Stage| self.share(stage.times.network_ns) >= BOTH_WAIT;
+        self.turns >= MANY_TURNS
+            && self.each_ns() <= LONG_NS
+            && self.both.iter().all(|stage| works(stage) <= MOSTLY)
+            && (!self.by_socket || self.both.iter().all(waits))
+            && sum(&own) <= IN_TURN
+            && sum(&busy) <= IN_TURN_QUEUED
+    }
+
+    /// Returns a time as a share of that in which both lived.
+    pub fn share(&self, ns: u64) -> f64 {
+        ns as f64 / self.together_ns.max(1) as f64
+    }
+
+    /// Returns how long a turn of both takes.
+    pub fn each_ns(&self) -> u64 {
+        self.together_ns / self.turns.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made::{MS, stage};
+
+    fn exchange(one: [u64; 3], other: [u64; 3]) -> Exchange {
+        let both = [stage("bash", one), stage("bc", other)];
+        Exchange { both, together_ns: 1000 * MS, turns: 15_000, by_socket: false }
+    }
+
+    /// A shell that asked `bc` 15,000 questions, one after the other: the shell was blamed, or `bc`.
+    #[test]
+    fn two_that_wait_in_turn_are_in_lock_step() {
+        assert!(exchange([450, 30, 500], [310, 20, 650]).is_lock_step());
+        // On a busy host both wait for a CPU.
+        assert!(exchange([400, 530, 60], [90, 160, 750]).is_lock_step());
+        // A shell that reads byte by byte hardly sleeps, and much of what it does is calls.
+        let mut calls = exchange([790, 190, 0], [160, 20, 800]);
+        assert!(!calls.is_lock_step());
+        crate::made::in_kernel(&mut calls.both[0], 200 * MS);
+        assert!(calls.is_lock_step());
+    }
+
+    #[test]
+    fn a_slow_server_and_two_that_work_at_once_are_not() {
+        assert!(!exchange([80, 0, 900], [850, 0, 140]).is_lock_step());
+        assert!(!exchange([700, 0, 300], [700, 0, 300]).is_lock_step());
+        let few = Exchange { turns: 20, ..exchange([450, 30, 500], [310, 20, 650]) };
+        assert!(!few.is_lock_step());
+    }
+
+    /// A client that only receives waits for its server, and that one hardly for the client.
+    #[test]
+    fn a_stream_over_a_socket_is_no_lock_step() {
+        let mut both = Exchange { by_socket: true, ..exchange([300, 0, 0], [400, 0, 0]) };
+        both.both[0].times.network_ns = 600 * MS;
+        assert!(!both.is_lock_step());
+        both.both[1].times.network_ns = 500 * MS;
+        assert!(both.is_lock_step());
+    }
+}
