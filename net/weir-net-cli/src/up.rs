@@ -14,6 +14,7 @@ use weir_command::command_line::quoted;
 use weir_command::fault::{Fault, tell};
 use weir_command::status::{exit_code, unstarted_code};
 use weir_measure::sys::signals::is_ignored;
+use weir_measure::sys::spawn::spawn;
 use weir_net::icmp;
 use weir_net::log::{Kinds, Log};
 use weir_net::names;
@@ -115,7 +116,7 @@ fn start_icmpd(options: &NetUpOptions) -> Result<Child, Fault> {
     if options.ggp {
         command.arg("--ggp");
     }
-    command.spawn().map_err(Fault::cannot("start icmpd"))
+    spawn(&mut command).map_err(Fault::cannot("start icmpd"))
 }
 
 /// The command that runs while the switch is up, if there is one.
@@ -154,7 +155,7 @@ impl Commanded {
             if stop.load(Ordering::Acquire) {
                 return ExitCode::SUCCESS;
             }
-            let status = command.spawn().and_then(|mut child| {
+            let status = spawn(&mut command).and_then(|mut child| {
                 // Release: pairs with the Acquire load in `finish`, which signals the process that
                 // it finds here.
                 started.store(child.id().cast_signed(), Ordering::Release);

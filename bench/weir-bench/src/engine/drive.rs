@@ -12,6 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_measure::pairs::PairOrder;
+use weir_measure::sys::spawn::spawn;
 use weir_policy::random::Random;
 
 /// Added to the time limit after which a cell is killed.
@@ -197,7 +198,7 @@ fn run_cell(
 ) -> std::io::Result<(Collected, bool)> {
     let mut command = launch();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-    let mut child = command.spawn()?;
+    let mut child = spawn(&mut command)?;
     let text = serde_json::to_string(request).unwrap_or_default();
     if let Some(mut stdin) = child.stdin.take() {
         // A cell that died does not read its request; its earlier output tells why.

@@ -1,5 +1,5 @@
-//! Starting a child with some standard descriptors closed, or with a lower limit of open files than
-//! this process has.
+//! Starting a child, also where posix_spawn(3) is refused; with some standard descriptors closed, or
+//! with a lower limit of open files than this process has.
 //!
 //! The standard library always gives a child descriptors 0 to 2. A shell that was started with a
 //! closed one passes that on, and its programs fail with `EBADF`. A substitute `/dev/null` would
@@ -30,6 +30,22 @@ pub struct Differences {
 /// Those of [`Command::spawn`].
 pub fn spawn_with(command: &mut Command, differences: Differences) -> io::Result<Child> {
     differ(command, differences);
+    spawn(command)
+}
+
+/// Starts `command`, as a shell does where a filter refuses clone3(2) with EPERM, as those of older
+/// container runtimes do. The C library's posix_spawn(3) tries nothing else then; fork(2) works.
+///
+/// # Errors
+/// Those of [`Command::spawn`].
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    let started = command.spawn();
+    if !started.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EPERM)) {
+        return started;
+    }
+    // What has something to do between fork and exec is not started by posix_spawn.
+    // SAFETY: the closure does nothing.
+    unsafe { command.pre_exec(|| Ok(())) };
     command.spawn()
 }
 
