@@ -414,6 +414,9 @@ fn a_script_s_processes_are_found_from_outside() {
         assert_eq!((ran.culprit(), ran.reason()), (ran.running("perl") as u64, "sleep"));
         ran.at_least(ran.running("cat"), "blocked_in_s", 0.8);
         assert_eq!(ran.json["pipes"].as_array().map(Vec::len), Some(2));
-        assert_eq!(ran.json["pipes"][0]["capacity_bytes"], 262_144, "found pipes are enlarged too");
+        assert_eq!(
+            ran.json["pipes"][0]["capacity_bytes"], 65_536,
+            "a script's pipes stay as they are"
+        );
     });
 }

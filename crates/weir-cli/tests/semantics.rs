@@ -3,7 +3,9 @@
 mod common;
 
 use common::{WEIR, have, pipeline, weir_run};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::process::{Command, Stdio};
+use weir_measure::sys::spawn::spawn;
 
 /// Runs a text under bash and under weir in the same empty directory; output and status must be
 /// the same. `set` is a shell option such as `-o pipefail`, `flags` its form for weir.
@@ -76,6 +78,25 @@ const TEXTS: &[&str] = &[
     "(exit 4 | true) | cat",
     "true | (exit 4 | true)",
     "echo $$ >/dev/null | cat",
+    "! kill -TERM $$",
+    "! exit 3",
+    "! exec false",
+    "! { exit 4; }",
+    "! false 2>/dev/null",
+    "! trap 'echo at the end' EXIT",
+    "! echo x | exit 3",
+    "kill -TERM $$",
+    "kill -PIPE $BASHPID | cat",
+    "trap 'echo at the end' EXIT | cat",
+    "(trap 'echo at the end' EXIT; exit 3) | cat",
+    "seq 3 | { trap 'echo t >&2; exit 6' TERM; kill -TERM $BASHPID; cat; }",
+    "sleep 0.01 & wait $!; echo $? | cat",
+    "{ false & wait $!; echo $?; } | cat",
+    "exec 3>f; echo x >&3 | cat; cat f",
+    "false | true | (exit 5) | true; echo ${PIPESTATUS[@]}",
+    "trap '' PIPE; { seq 30000 2>/dev/null; echo $? >&2; } | head -1",
+    "set -o pipefail; false | true || echo failed",
+    "set -e; false | true; echo on",
 ];
 
 #[test]
@@ -87,6 +108,68 @@ fn output_and_status_are_bash_s() {
         same(text, &[], &[]);
         same(text, &["-o", "pipefail"], &["--pipefail"]);
     }
+}
+
+/// Writes more than a shell's pipe holds by one call, to a reader that leaves once that pipe is full. Through a
+/// larger pipe the call succeeded, and the status was another than the shell's.
+#[test]
+fn a_writer_whose_status_counts_gets_no_further_than_under_bash() {
+    if !have(&["bash", "python3", "dd"]) {
+        return;
+    }
+    const LEAVES: &str = "import array, fcntl, os, termios\n\
+        held = array.array('i', [0])\n\
+        while held[0] < 65536: fcntl.ioctl(0, termios.FIONREAD, held)\n";
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("leaves.py"), LEAVES).expect("written");
+    let dd = "dd if=/dev/zero bs=169000 count=1 2>/dev/null";
+    for (set, flags, text) in [
+        (&["-o", "pipefail"][..], &["--pipefail"][..], format!("{dd} | python3 leaves.py")),
+        (&["-o", "pipefail"], &["--pipefail"], format!("{dd} | (python3 leaves.py; true)")),
+        (&[], &[], format!("set -o pipefail; {dd} | python3 leaves.py")),
+        (&[], &[], format!("{dd} | python3 leaves.py; exit ${{PIPESTATUS[0]}}")),
+        (&[], &[], format!("{{ {dd}; echo $? >status; }} | python3 leaves.py")),
+        (&[], &[], format!("{dd} | (python3 leaves.py; head -c 1)")),
+    ] {
+        let run = |command: &mut Command| {
+            let _ = std::fs::remove_file(directory.path().join("status"));
+            let output = command.current_dir(directory.path()).output().expect("it starts");
+            let noted = std::fs::read_to_string(directory.path().join("status"));
+            (output.status.code(), noted.unwrap_or_default())
+        };
+        let bash = run(Command::new("bash").args(set).args(["-c", &text]));
+        let weir = run(Command::new(WEIR).args(["run", "-q"]).args(flags).arg(&text));
+        assert_eq!(weir, bash, "{text}");
+    }
+    // What nobody looks at goes through a larger pipe.
+    let ran = pipeline("seq 9 | cat | sort | (head -1)");
+    let sizes: Vec<_> = ran.json["pipes"]
+        .as_array()
+        .expect("pipes")
+        .iter()
+        .map(|pipe| &pipe["capacity_bytes"])
+        .collect();
+    assert_eq!(sizes, [262_144, 262_144, 65_536]);
+}
+
+/// Container runtimes older than clone3(2) refused it so, and weir could start nothing.
+#[test]
+fn stages_start_where_a_filter_refuses_clone3() {
+    /// The same on all architectures.
+    const CLONE3: i64 = 435;
+    let filtered = || {
+        let rules = [(CLONE3, Vec::new())].into_iter().collect();
+        let arch = std::env::consts::ARCH.try_into().expect("an architecture");
+        let refuse = SeccompAction::Errno(rustix::io::Errno::PERM.raw_os_error() as u32);
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch);
+        let program: BpfProgram = filter.and_then(TryInto::try_into).expect("a filter");
+        seccompiler::apply_filter(&program).expect("filtered");
+        let mut weir = Command::new(WEIR);
+        weir.args(["run", "-q", "seq 2000 | sort -rn | head -1"]).stdout(Stdio::piped());
+        spawn(&mut weir).expect("started").wait_with_output().expect("it ends")
+    };
+    let output = std::thread::spawn(filtered).join().expect("weir ran");
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(0), &b"2000\n"[..]));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Knowledge about common programs: which depend on the locale, which keep to a rate, which have a
 //! variant that uses several CPUs.
 
+use crate::command::Command;
 use alloc::vec::Vec;
 
 mod changed;
@@ -191,6 +192,42 @@ pub fn is_organizer(program: &str) -> bool {
 /// Whether a program is a shell with the grammar of POSIX.
 pub fn is_posix_shell(program: &str) -> bool {
     matches!(program, "sh" | "bash" | "dash" | "ash" | "ksh" | "mksh" | "zsh")
+}
+
+/// Whether a command as typed is one simple command. A shell that runs more than one may look at the
+/// status of each.
+pub fn is_one_command(label: &str) -> bool {
+    Command::read(label).is_some()
+}
+
+/// Whether a command is known to have read all its input before it writes.
+pub fn has_read_all(label: &str) -> bool {
+    Command::read(label).is_some_and(|command| command.program() == "sort")
+}
+
+/// Whether a command may leave its input before the end, by its nature: `head`, what looks for one
+/// match, commands of a shell, and what reads nothing.
+pub fn may_leave_early(label: &str) -> bool {
+    const LEAVERS: [&str; 16] = [
+        "head", "read", "less", "more", "fzf", "dd", "timeout", "expect", "true", "false", "echo",
+        "printf", "exit", "sleep", ":", "test",
+    ];
+    let Some(command) = Command::read(label) else { return true };
+    let has = |text: &str| command.arguments().any(|word| word.contains(text));
+    let letters = |text: &str| text.chars().any(|letter| command.has_letter(letter));
+    let long = |names: &[&str]| names.iter().any(|name| has(name));
+    // Behind `nice` or `env` stands another program.
+    let mut words = core::iter::once(command.program()).chain(command.arguments());
+    command.redirects('<')
+        || words.any(|word| match word.rsplit('/').next().unwrap_or(word) {
+            "grep" | "egrep" | "fgrep" | "zgrep" | "rg" | "ag" => {
+                letters("qmlL") || long(&["--quiet", "--silent", "--max-count", "--files-with"])
+            }
+            "sed" => has("q") || has("Q") || letters("fi"),
+            "awk" | "gawk" | "mawk" | "nawk" => has("exit") || has("getline") || letters("f"),
+            "jq" => has("limit") || has("first") || has("halt") || letters("n"),
+            name => LEAVERS.contains(&name) || is_shell(name),
+        })
 }
 
 /// Whether a one-letter option is given, alone or within a group as in `pv -qL 20m`.
@@ -453,6 +490,38 @@ mod tests {
             [4, 256, 256, 32]
         );
         assert_eq!([mib("xz -dc9"), mib("bgzip"), mib("samtools sort -")], [32, 0, 0]);
+    }
+
+    /// A writer got 192 KiB further before `head` left than under a shell, and ended with another
+    /// status.
+    #[test]
+    fn readers_that_leave_early_are_known_by_their_text() {
+        for label in [
+            "head -1",
+            "LC_ALL=C nice /usr/bin/head -n 5",
+            "grep -q x",
+            "grep -im1 x",
+            "grep --max-count=1 x",
+            "sed 10q",
+            "sed -n '/x/{p;q}'",
+            "sed -f script",
+            "awk 'NR == 3 { exit }'",
+            "bash -c 'head -1'",
+            "sort < other",
+            "(sleep 0.2; head -1)",
+            "while read x; do break; done",
+            "read x",
+            "echo a",
+        ] {
+            assert!(may_leave_early(label), "{label}");
+        }
+        for label in ["cat", "grep -v x", "sed s/a/b/", "awk '{ print $1 }'", "sort -k2", "wc -l"] {
+            assert!(!may_leave_early(label), "{label}");
+        }
+        assert!(
+            has_read_all("LC_ALL=C sort -n") && !has_read_all("cat") && !has_read_all("(sort)")
+        );
+        assert!(is_one_command("seq 9 2>/dev/null") && !is_one_command("{ seq 9; echo $?; }"));
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn a_stop_between_hearing_and_looking_is_in_no_time() -> io::Result<()> {
         stages: vec![StageSpec { label: "sh".to_owned(), launch, inserted: false }],
         script: true,
         shell: "sh".into(),
-        pipe_bytes: 65_536,
+        pipe_bytes: Some(65_536),
         tick_ns: 10_000_000,
         ..Job::default()
     };

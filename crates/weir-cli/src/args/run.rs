@@ -42,8 +42,9 @@ pub struct RunOptions {
     pub asked: Asked,
 
     /// Capacity of the pipes, such as 64K or 1M; auto enlarges a pipe during the run if that helps
-    #[arg(long, value_name = "SIZE|auto", default_value = "256K", value_parser = pipe_size)]
-    pub pipe_size: PipeSize,
+    /// [default: 256K, but the shell's size where the result may depend on it]
+    #[arg(long, value_name = "SIZE|auto", value_parser = pipe_size)]
+    pub pipe_size: Option<PipeSize>,
 
     /// Put an elastic buffer (weir buffer) into these pipes, such as 1,3; without PIPES, wherever
     /// an earlier run of the same pipeline showed that it would help

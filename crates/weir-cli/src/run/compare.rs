@@ -25,10 +25,11 @@ pub fn compare(
     standard: &Standard,
 ) -> Result<Option<Compared>, Fault> {
     let Applied { job: advised_job, advised, tried, not_tried } = apply(job, advice);
-    let mut plain_job = Job { pipe_bytes: PLAIN_PIPE_BYTES, pipe_auto: false, ..job.clone() };
+    let mut plain_job = Job { pipe_bytes: Some(PLAIN_PIPE_BYTES), pipe_auto: false, ..job.clone() };
     plain_job.stages.retain(|stage| !stage.inserted);
     let has_pipes = plain_job.stages.len() > 1;
-    let has_others = has_pipes && (job.pipe_auto || job.pipe_bytes != PLAIN_PIPE_BYTES);
+    let other = |size: Option<u64>| size.is_some_and(|bytes| bytes != PLAIN_PIPE_BYTES);
+    let has_others = has_pipes && (job.pipe_auto || job.pipe_sizes().into_iter().any(other));
     if tried.is_empty() && !has_others && plain_job.stages.len() == job.stages.len() {
         tell(
             "nothing was compared: weir has no pipe to make larger here, and no advice that it can try",
@@ -121,7 +122,8 @@ struct Applied {
 /// Returns the job with all advice that can be followed without changing the text of the pipeline.
 fn apply(job: &Job, advice: &[Said<Advice>]) -> Applied {
     let mut changed = job.clone();
-    let mut advised = vec![format!("pipes of {} KiB", job.pipe_bytes >> 10)];
+    let largest = job.pipe_sizes().into_iter().flatten().max().unwrap_or(PLAIN_PIPE_BYTES);
+    let mut advised = vec![format!("pipes of {} KiB", largest >> 10)];
     let (mut tried, mut not_tried) = (Vec::new(), Vec::new());
     let buffer_in = |from| {
         let pipe = elastic::typed_number(job.stages.iter().map(|stage| stage.inserted), from);

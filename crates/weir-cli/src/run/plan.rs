@@ -1,6 +1,6 @@
 //! Turns the command line into the stages of a job.
 
-use crate::args::{Asked, PIPE_BYTES, PipeSize, RunOptions, all_quoted};
+use crate::args::{Asked, PipeSize, RunOptions, all_quoted};
 use crate::shell::{self, Direct, Plan, PlanError, StageText};
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -9,12 +9,15 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use weir_command::fault::Fault;
 use weir_command::sys::closed_standard_descriptors;
 use weir_doctor::programs::is_posix_shell;
 use weir_measure::programs::find_program;
-use weir_measure::runner::{Job, Launch, StageSpec, files_needed, files_suffice};
+use weir_measure::runner::{
+    Job, LARGER_PIPE_BYTES, Launch, StageSpec, files_needed, files_suffice,
+};
+use weir_measure::sys::spawn::spawn;
 
 /// A command line that is ready to run.
 #[derive(Default)]
@@ -30,11 +33,12 @@ pub struct Planned {
 /// Returns a job without stages, with the settings of the options.
 fn job(options: &RunOptions) -> Job {
     Job {
-        pipe_bytes: match options.pipe_size {
-            PipeSize::Auto => PIPE_BYTES,
+        pipe_bytes: options.pipe_size.map(|size| match size {
+            PipeSize::Auto => LARGER_PIPE_BYTES,
             PipeSize::Bytes(bytes) => bytes,
-        },
-        pipe_auto: options.pipe_size == PipeSize::Auto,
+        }),
+        pipe_auto: options.pipe_size == Some(PipeSize::Auto),
+        pipefail: options.pipefail,
         tick_ns: options.sample_ms * 1_000_000,
         closed: closed_standard_descriptors(),
         script_pipelines: Some(shell::pipelines),
@@ -157,14 +161,22 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
         Plan::Pipeline(pipeline) if known && files_suffice(pipeline.stages.len()) => {
             let replaces = REPLACING_SHELLS.contains(&name.as_str());
             let alike = finds_alike();
-            let stages: Vec<_> = pipeline
+            let mut stages: Vec<_> = pipeline
                 .stages
                 .into_iter()
                 .map(|stage| spec(stage, replaces && alike, alike))
                 .collect();
             let script = starts_others(&stages);
+            let mut negated = pipeline.negated;
+            if let ([StageSpec { launch: Launch::Shell(lone), .. }], true) =
+                (&mut stages[..], negated)
+            {
+                // It may end the shell that inverts (`! exit 3`, `! kill $$`).
+                *lone = text.to_owned();
+                negated = false;
+            }
             let job = Job { stages, script, shell, shell_options, ..job(options) };
-            Ok(Planned { job, negated: pipeline.negated, command })
+            Ok(Planned { job, negated, command })
         }
         plan => {
             let whole_because = match changed {
@@ -296,8 +308,10 @@ fn can_start(program: &str) -> bool {
 /// Returns whether the shell finds no fault with the text. (Bash reports some faults and still exits with 0.)
 fn accepts(shell: &Path, text: &OsStr) -> bool {
     let mut check = Command::new(shell);
-    check.args(["-n", "-c", "--"]).arg(text).stdin(Stdio::null());
-    check.output().is_ok_and(|said| said.status.success() && said.stderr.is_empty())
+    check.args(["-n", "-c", "--"]).arg(text);
+    check.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let said = spawn(&mut check).and_then(Child::wait_with_output);
+    said.is_ok_and(|said| said.status.success() && said.stderr.is_empty())
 }
 
 /// Returns the shell that was asked for, else bash, else sh.

@@ -4,7 +4,7 @@ use super::outputs::Outputs;
 use super::sentinel::Sentinel;
 use super::watch::Watch;
 use super::{judge, runner};
-use crate::args::{LiveView, PIPE_BYTES, SAMPLE_MS};
+use crate::args::{LiveView, SAMPLE_MS};
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
@@ -62,7 +62,6 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
         script: true,
         script_pipelines: Some(crate::shell::pipelines),
         shell: BASH.into(),
-        pipe_bytes: PIPE_BYTES,
         tick_ns: SAMPLE_MS * 1_000_000,
         closed,
         pipe_ignored,

@@ -26,7 +26,7 @@ mod stops;
 mod sums;
 mod watch;
 
-pub use job::{Forward, Job, Launch, StageSpec, Watcher};
+pub use job::{Forward, Job, LARGER_PIPE_BYTES, Launch, StageSpec, Watcher};
 pub use start::{files_needed, files_suffice};
 pub use watch::{Aim, Watched, tree, watch};
 
@@ -60,12 +60,12 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
     let grouping = if job.script { Grouping::ByProcess } else { Grouping::ByStage };
     let mut running = RunningJob {
         clock: Clock::start(),
-        sampler: Sampler::new(grouping, job.pipe_bytes),
+        sampler: Sampler::new(grouping, job.pipe_bytes.unwrap_or(0)),
         live: Vec::new(),
         signals: Vec::new(),
         heard: Vec::new(),
         heard_ns: 0,
-        limit_bytes: machine::pipe_limit_bytes().max(job.pipe_bytes),
+        limit_bytes: machine::pipe_limit_bytes().max(job.pipe_bytes.unwrap_or(0)),
         notes: Vec::new(),
         file_limit: None,
         memory_kills: oom::kills(),

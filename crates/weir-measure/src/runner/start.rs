@@ -94,9 +94,9 @@ impl RunningJob {
 
     fn make_pipes(&mut self, job: &Job) -> io::Result<Vec<PipeEnds>> {
         let (mut pipes, mut refused) = (Vec::new(), None);
-        for _ in 1..job.stages.len() {
+        for wanted in job.pipe_sizes() {
             let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-            let result = resize(&writer, job.pipe_bytes);
+            let result = wanted.map_or(Ok(()), |bytes| resize(&writer, bytes));
             let identity = Descriptor::of(&reader);
             let capacity_bytes = fcntl_getpipe_size(&reader).map_or(0, |size| size as u64);
             if let Err(refusal) = result {
