@@ -4,7 +4,7 @@
 mod common;
 
 use common::hogs::Hogs;
-use common::{Ran, alone, have, pipeline, quota, truth, weir_run};
+use common::{Ran, alone, have, pipeline, python, quota, truth, weir_run};
 
 /// Takes 64 KiB every 3 ms, about 20 MB/s.
 const SIP: &str = "perl -e 'while(sysread STDIN,$b,65536){select(undef,undef,undef,.003)}'";
@@ -194,6 +194,66 @@ fn a_quota_is_the_reason_and_nothing_is_advised_that_it_makes_useless() {
         let wall = ran.json["wall_s"].as_f64().expect("a time");
         let limit = ran.json["verdict"]["speedup_limit"].as_f64().expect("a limit");
         assert!(limit <= 1.01 * wall / ((cpu(2) + cpu(3)) / 0.2), "{limit}\n{}", ran.stderr());
+    });
+}
+
+/// The group of one stage was taken for a busy host: "run it when the host has less to do".
+#[test]
+fn the_quota_of_one_stage_is_the_reason_and_not_the_host() {
+    truth(|| {
+        let Some(group) = quota::Group::make() else {
+            eprintln!("SKIPPED: no control group with a CPU quota can be made here");
+            return;
+        };
+        let gzip = group.stage("gzip -1");
+        let ran = pipeline(&format!("head -c 8000000 /dev/urandom | {gzip} | wc -c"));
+        assert_eq!((ran.culprit(), ran.reason()), (2, "quota"), "{}", ran.stderr());
+        let (said, name) =
+            ("throttled by a CPU quota of 0.2 CPUs of its control group", group.name());
+        assert!(ran.stderr().contains(&format!("{said} '{name}'")), "{}", ran.stderr());
+        assert!(!ran.stderr().contains("has less to do"), "{}", ran.stderr());
+        let quota = &ran.json["stages"][1]["quota"];
+        assert_eq!((&quota["group"], &quota["cpus"]), (&name.into(), &0.2.into()));
+        assert!(quota["throttled_periods"].as_u64() >= Some(3), "{quota}");
+        let others = [0, 2].map(|stage| ran.json["stages"][stage]["quota"].is_null());
+        assert_eq!((ran.json["quota"].is_null(), others), (true, [true; 2]), "{}", ran.json);
+    });
+}
+
+/// Pages that a limit of memory throws out and that are read again were called disk, or CPU.
+#[test]
+fn a_limit_of_memory_is_the_reason_where_it_makes_a_stage_read_its_pages_again() {
+    truth(|| {
+        let limit = quota::Group::of_memory("25165824").filter(|_| have(&[python()]));
+        let Some(group) = limit else {
+            eprintln!("SKIPPED: no control group with a limit of memory can be made here");
+            return;
+        };
+        // Beside the program: what lies in memory is never read from a disk.
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let file = directory.path().join("file");
+        std::fs::write(&file, vec![1; 96 << 20]).expect("written");
+        // What is in the page cache already is charged to who put it there.
+        let script = "import mmap, os, random, sys, time\n\
+            f = os.open(sys.argv[1], os.O_RDONLY)\n\
+            os.fsync(f)\n\
+            os.posix_fadvise(f, 0, 0, os.POSIX_FADV_DONTNEED)\n\
+            m = mmap.mmap(f, 0, prot=mmap.PROT_READ)\n\
+            m.madvise(mmap.MADV_RANDOM)\n\
+            end = time.monotonic() + 4\n\
+            while time.monotonic() < end: m[random.randrange(len(m) >> 12) << 12]\n";
+        std::fs::write(directory.path().join("touch.py"), script).expect("written");
+        let touches = format!("{0}/touch.py {0}/file", directory.path().display());
+        let ran = pipeline(&format!("{} | cat", group.stage(&format!("{} {touches}", python()))));
+        assert_eq!((ran.culprit(), ran.reason()), (1, "memory"), "{}", ran.stderr());
+        let said =
+            format!("waits for pages (memory limit 24 MiB of its control group '{}'", group.name());
+        assert!(ran.stderr().contains(&said), "{}", ran.stderr());
+        let stage = &ran.json["stages"][0];
+        assert!(stage["major_faults"].as_u64() >= Some(100), "{stage}");
+        assert_eq!(stage["memory_limit"]["limit_bytes"], 25_165_824, "{stage}");
+        assert!(stage["memory_limit"]["times_reached"].as_u64() > Some(0), "{stage}");
+        assert!(ran.json["stages"][1]["memory_limit"].is_null());
     });
 }
 

@@ -131,6 +131,7 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
         // Threads by its own option are one of the ways for a compressor.
         let compressor = stages::parallel_compressor(run, culprit);
         all.extend(compressor.or_else(|| tools::more_threads(run, culprit)));
+        all.extend(cpus::higher_quota(run, culprit));
     }
     all.extend(tools::uncompressed_stream(run));
     all.extend(tools::direct_input(run, verdict));

@@ -1,6 +1,6 @@
 //! Causes that took CPU time from the run: a quota, other processes, a hypervisor.
 
-use crate::facts::{Quota, Run};
+use crate::facts::{MemoryLimit, Quota, Run, Stage};
 use alloc::vec::Vec;
 
 /// A quota that throttled the run in fewer of its periods was not decisive.
@@ -36,11 +36,38 @@ pub enum CpuCause {
     Full,
 }
 
+/// Fewer page faults that read from a disk or swap are no reason.
+const MANY_FAULTS: u64 = 100;
+/// Fewer of them in a second neither. A disk with heads reads a hundred pages in a second, and a busy
+/// host was seen to take 6 ms for one.
+const OFTEN_FAULTS: f64 = 20.0;
+
 /// Returns the quota that throttled the run repeatedly, if any, with the share of the periods.
 pub(crate) fn throttled(run: &Run) -> Option<(&Quota, f64)> {
-    let quota = run.quota.as_ref().filter(|quota| quota.periods >= ENOUGH_PERIODS)?;
-    let share = quota.throttled_periods as f64 / quota.periods as f64;
-    (share >= THROTTLED).then_some((quota, share.min(1.0)))
+    throttles(run.quota.as_ref()?)
+}
+
+fn throttles(quota: &Quota) -> Option<(&Quota, f64)> {
+    let share = quota.throttled_periods as f64 / quota.periods.max(1) as f64;
+    (quota.periods >= ENOUGH_PERIODS && share >= THROTTLED).then_some((quota, share.min(1.0)))
+}
+
+/// Returns the quota of a stage's own control group for which it was ready to run and did not, if
+/// that was most of such time, and the group's name.
+pub fn throttled_alone(stage: &Stage) -> Option<(&Quota, &str)> {
+    let of = stage.quota.as_ref()?;
+    let (quota, _) = throttles(&of.quota)?;
+    (quota.throttled_ns >= stage.times.queue_ns / 2).then_some((quota, of.group.as_str()))
+}
+
+/// Returns the limit of memory that made a stage read its pages again and again, and the number of
+/// its reads.
+pub fn short_of_memory<'r>(run: &'r Run, stage: &'r Stage) -> Option<(&'r MemoryLimit, u64)> {
+    let limits = [stage.memory_limit.as_ref(), run.memory_limit.as_ref()];
+    let limit = limits.into_iter().flatten().find(|limit| limit.times_reached > 0)?;
+    let faults = stage.major_faults.filter(|faults| *faults >= MANY_FAULTS)?;
+    let often = faults as f64 >= OFTEN_FAULTS * stage.wall_ns as f64 / 1e9;
+    often.then_some((limit, faults))
 }
 
 /// Whether the run had no CPU time left: then more work at once does not help.
@@ -55,14 +82,17 @@ pub(crate) fn is_crowded(run: &Run) -> bool {
     others >= MUCH_CPUS && queued(run) >= QUEUED
 }
 
-/// Returns the time that all stages together waited for a CPU, as a share of the run.
+/// Returns the time that all stages together waited for a CPU, as a share of the run. What the quota of
+/// its own group withheld from a stage is not among it.
 pub fn queued(run: &Run) -> f64 {
     run.share(queued_ns(run))
 }
 
-/// Returns the time that all stages together waited for a CPU.
+/// Returns the time that all stages together waited for a CPU, without what the quotas of their own
+/// groups withheld.
 pub fn queued_ns(run: &Run) -> u64 {
-    run.stages.iter().map(|stage| stage.times.queue_ns).sum()
+    let free = run.stages.iter().filter(|stage| throttled_alone(stage).is_none());
+    free.map(|stage| stage.times.queue_ns).sum()
 }
 
 /// Returns the CPU use of other processes and the hypervisor, if it was large.

@@ -23,7 +23,7 @@ mod phases;
 mod traced;
 mod unseen;
 
-pub use around::{Host, Program, Quota, Started};
+pub use around::{GroupQuota, Host, MemoryLimit, Program, Quota, Started};
 pub use dry::Dry;
 pub use exchange::Exchange;
 pub use failed::FailedCommand;
@@ -99,6 +99,8 @@ pub struct Run {
     pub host: Host,
     /// The CPU quota that restricted the run most, if there is one.
     pub quota: Option<Quota>,
+    /// The limit of memory of the run's control groups that was reached most often, if one has one.
+    pub memory_limit: Option<MemoryLimit>,
     /// The processes that the run started, all its stages together, if any were seen. In a pipeline
     /// the first process of each stage does not count.
     pub started: Option<Started>,
@@ -239,6 +241,13 @@ pub struct Stage {
     /// The path of the regular file that each of its processes reads, if there are several and all that
     /// were seen with a file read this one; the largest of those that each had open.
     pub shared_file: Option<String>,
+    /// The CPU quota of a control group of its own that held it up most, if there is one.
+    pub quota: Option<GroupQuota>,
+    /// The limit of memory of a control group of its own, if there is one.
+    pub memory_limit: Option<MemoryLimit>,
+    /// Pages of memory that its processes had to wait for, since they were on a disk or in swap, if
+    /// known.
+    pub major_faults: Option<u64>,
 }
 
 /// Bytes and calls of processes' read and write calls, on whatever file: their pipe, files, their

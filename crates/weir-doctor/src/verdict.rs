@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 
 mod reasons;
 
-pub use reasons::{Busy, BusyPart};
+pub use reasons::{Busy, BusyPart, waits_for_pages};
 
 /// The fewest samples from which a verdict is possible.
 const ENOUGH_SAMPLES: u64 = 8;
@@ -41,8 +41,10 @@ pub enum BusyReason {
     /// Waiting for a CPU.
     #[strum(serialize = "runq")]
     Queue,
-    /// The CPU quota that all stages share.
+    /// A CPU quota: of the run, whose stages share it, or of the stage's own control group.
     Quota,
+    /// Pages of its memory, which a limit of memory had taken away from it.
+    Memory,
     /// It started many short processes.
     Processes,
     /// Waiting for storage.
@@ -365,7 +367,12 @@ fn main_reason(run: &Run, stage: &Stage, load: &StageLoad) -> BusyReason {
     ];
     // Of equal parts the first, so that CPU time is preferred.
     let most = parts.iter().map(|(_, ns)| *ns).max().unwrap_or(0);
-    parts.iter().find(|(_, ns)| *ns == most).map_or(BusyReason::Other, |(reason, _)| *reason)
+    let found = parts.iter().find(|(_, ns)| *ns == most).map(|(reason, _)| *reason);
+    match found.unwrap_or(BusyReason::Other) {
+        BusyReason::Queue if around::throttled_alone(stage).is_some() => BusyReason::Quota,
+        _ if reasons::waits_for_pages(run, stage) => BusyReason::Memory,
+        reason => reason,
+    }
 }
 
 /// Returns how many times faster the run would be without this stage if others keep using the CPUs:

@@ -13,12 +13,29 @@ use weir_sys::Pid;
 /// mounted there are directories of both; only one has the controller's files. They are those of the
 /// first call: counters of two times are compared, and must be the same group's.
 pub fn directories(controller: &str) -> Vec<PathBuf> {
+    own().map_or_else(Vec::new, |(mounts, groups)| directories_in(mounts, groups, controller))
+}
+
+/// Returns the mounts that this process sees, and its groups.
+fn own() -> Option<(&'static str, &'static str)> {
     static TEXTS: OnceLock<Option<(String, String)>> = OnceLock::new();
     let texts =
         TEXTS.get_or_init(|| Some((read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?)));
-    texts
-        .as_ref()
-        .map_or_else(Vec::new, |(mounts, groups)| directories_in(mounts, groups, controller))
+    texts.as_ref().map(|(mounts, groups)| (mounts.as_str(), groups.as_str()))
+}
+
+/// Returns the text of another process's groups, if these are not all the same as this process's.
+pub fn other_groups(pid: Pid) -> Option<String> {
+    read(&format!("/proc/{pid}/cgroup")).filter(|groups| own().is_some_and(|own| own.1 != groups))
+}
+
+/// Returns the directories for a controller in a text of groups, without those of this process's own
+/// groups and those above.
+pub fn apart(groups: &str, controller: &str) -> Vec<PathBuf> {
+    let own_directories = directories(controller);
+    let mut found = own().map_or_else(Vec::new, |own| directories_in(own.0, groups, controller));
+    found.retain(|directory| !own_directories.contains(directory));
+    found
 }
 
 /// Returns these directories of other processes as they are now, as far as they are mounted here.

@@ -10,6 +10,7 @@
 //! - [`oom`]: processes that the kernel killed because memory had run out.
 //! - [`host_pipes`]: all pipes between processes on this host.
 //! - [`host_cpu`], [`cgroup`], [`quota`]: other uses of the CPUs, and limits on their use.
+//! - `confines`: what the control group of one stage withheld from it.
 //! - [`mod@why`]: what a process waits for, and for whom.
 //! - `lives`: the processes of a run, as the kernel's events tell them.
 //! - `trace`: every switch of the CPUs from and to the tasks of a run.
@@ -22,6 +23,7 @@ pub mod attribution;
 mod bytes;
 pub mod cgroup;
 pub mod clock;
+mod confines;
 pub mod host_cpu;
 pub mod host_pipes;
 pub mod hot;

@@ -27,6 +27,11 @@ pub fn limits_of(pid: Pid) -> Vec<GroupQuota> {
     limits_in(cgroup::directories_of(pid, "cpu"))
 }
 
+/// Returns the limits of the groups in this text that are not this process's.
+pub fn limits_apart(groups: &str) -> Vec<GroupQuota> {
+    limits_in(cgroup::apart(groups, "cpu"))
+}
+
 /// The limits of several processes at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct EachLimits {
@@ -80,24 +85,36 @@ pub fn smallest(limits: &[GroupQuota]) -> Option<f64> {
 /// up the limit of a group above, whatever the process's own group allows. If none did, the
 /// smallest.
 pub fn between(then: &[GroupQuota], now: &[GroupQuota]) -> Option<Quota> {
+    Some(most_between(then, now)?.1)
+}
+
+/// Returns that limit and the directory of its group.
+pub fn most_between(then: &[GroupQuota], now: &[GroupQuota]) -> Option<(PathBuf, Quota)> {
     let quotas = now.iter().map(|limit| {
         let before = then.iter().find(|before| before.directory == limit.directory);
         let (old, new) = (before.unwrap_or(limit).seen, limit.seen);
-        Quota {
+        let seen = Quota {
             cpus: new.cpus,
             periods: new.periods.saturating_sub(old.periods),
             throttled_periods: new.throttled_periods.saturating_sub(old.throttled_periods),
             throttled_ns: new.throttled_ns.saturating_sub(old.throttled_ns),
-        }
+        };
+        (limit.directory.clone(), seen)
     });
-    quotas.max_by(more_throttled)
+    quotas.max_by(|a, b| more_throttled(&a.1, &b.1))
 }
 
 impl GroupQuota {
-    fn read(directory: PathBuf) -> Option<GroupQuota> {
+    /// Reads that of the group in this directory; `None` where it has none.
+    pub fn read(directory: PathBuf) -> Option<GroupQuota> {
         let cpus = second(&directory).or_else(|| first(&directory))?;
         let stat = text_of(&directory.join("cpu.stat")).unwrap_or_default();
         Some(GroupQuota { directory, seen: parse(cpus, &stat) })
+    }
+
+    /// Where the group is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 }
 

@@ -5,7 +5,7 @@ use crate::around;
 use crate::facts::Run;
 use crate::limits::{self, are_tiny};
 use crate::load::starting_share;
-use crate::verdict::is_held_from_outside;
+use crate::verdict::{Bottleneck, BusyReason, is_held_from_outside};
 
 /// Waiting for a CPU for less than this share of the run is no reason for advice.
 const QUEUED: f64 = 0.10;
@@ -59,6 +59,14 @@ pub(super) fn more_cpus(run: &Run) -> Option<Advice> {
     };
     let gain = Gain::AtMost(limits::with_cpus(run, cpus));
     Some(Advice { kind: AdviceKind::MoreCpus, stage: None, pipe: None, gain })
+}
+
+/// Advises a higher quota for the control group of the stage that it held up.
+pub(super) fn higher_quota(run: &Run, culprit: &Bottleneck) -> Option<Advice> {
+    around::throttled_alone(run.stages.get(culprit.stage)?)?;
+    let gain = Gain::AtMost(limits::with_cpus(run, run.usable_cpus()));
+    let stage = Some(culprit.stage).filter(|_| culprit.reason == BusyReason::Quota)?;
+    Some(Advice { kind: AdviceKind::MoreCpus, stage: Some(stage), pipe: None, gain })
 }
 
 /// Whether the stages pass tiny pieces to each other.

@@ -1,7 +1,7 @@
 //! Advice on runs written down by hand: given where there is evidence, and only there.
 
 use super::*;
-use crate::facts::{Evidence, Host, Pipe, Program, Quota, Stage, Started};
+use crate::facts::{Evidence, GroupQuota, Host, Pipe, Program, Quota, Stage, Started};
 use crate::made::{self, MS, in_kernel, reads, stage, writes};
 use crate::partition::Times;
 use crate::verdict::{Busy, Finding, judge};
@@ -332,6 +332,21 @@ fn under_a_quota_nothing_is_advised_that_only_does_more_at_once() {
     let found = advice(&throttled);
     assert_eq!(found.iter().map(|a| a.kind).collect::<Vec<_>>(), [AdviceKind::MoreCpus]);
     assert_eq!(scarcity(&throttled), Some(Scarcity::Quota(0.2, 0.98)));
+}
+
+#[test]
+fn the_quota_of_one_stage_is_what_to_raise_and_no_other_host_helps() {
+    let mut alone =
+        run(vec![stage("gzip -1", [200, 790, 10, 0]), stage("wc -c", [10, 10, 980, 0])]);
+    alone.host.idle_cpus = Some(0.1);
+    alone.host.others_cpus = Some(1.7);
+    let quota = Quota { cpus: 0.2, periods: 10, throttled_periods: 10, throttled_ns: 780 * MS };
+    alone.stages[0].quota = Some(GroupQuota { group: "job".to_string(), quota });
+    let found = advice(&alone);
+    let [piece] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((piece.kind, piece.stage), (AdviceKind::MoreCpus, Some(0)));
+    // 200 ms of CPU time remain.
+    assert_eq!(piece.gain, Gain::AtMost(5.0));
 }
 
 #[test]

@@ -37,6 +37,26 @@ pub struct Quota {
     pub throttled_ns: u64,
 }
 
+/// The quota of a control group that a stage is in and the run is not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GroupQuota {
+    /// The group's name.
+    pub group: String,
+    /// Its quota, as long as the stage was in it.
+    pub quota: Quota,
+}
+
+/// A control group's limit of memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryLimit {
+    /// The group's name; empty for the topmost one that is seen here.
+    pub group: String,
+    /// The limit.
+    pub limit_bytes: u64,
+    /// How often it was reached meanwhile: then the kernel took pages away from the group.
+    pub times_reached: u64,
+}
+
 /// Processes that a stage, or a run, started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Started {

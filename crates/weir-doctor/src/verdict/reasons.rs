@@ -1,5 +1,6 @@
 //! The reasons why a stage was busy.
 
+use crate::around::short_of_memory;
 use crate::facts::{Run, Stage};
 use crate::load::{StageLoad, starting_share};
 use alloc::vec::Vec;
@@ -44,6 +45,14 @@ pub enum BusyPart {
     Stopped,
     /// Blocked on something hidden.
     Unknown,
+}
+
+/// Whether a stage was mostly busy with reading pages that a limit of memory had taken away from it:
+/// it waits for the disk then, or, where that is fast, computes in the kernel.
+pub fn waits_for_pages(run: &Run, stage: &Stage) -> bool {
+    let in_kernel_ns = stage.system_ns.min(stage.times.cpu_ns);
+    let most = (stage.times.disk_ns + in_kernel_ns) * 2 > stage.times.busy_ns();
+    most && short_of_memory(run, stage).is_some()
 }
 
 /// Returns the parts of a stage's busy time that are worth mentioning.

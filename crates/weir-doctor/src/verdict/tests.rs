@@ -1,7 +1,7 @@
 //! Verdicts on runs written down by hand, whose truth is known.
 
 use super::*;
-use crate::facts::{Host, Pipe, Program, Quota, Started};
+use crate::facts::{GroupQuota, Host, MemoryLimit, Pipe, Program, Quota, Started};
 use crate::made::{MS, run, stage};
 use alloc::string::String;
 use alloc::vec;
@@ -291,6 +291,60 @@ fn a_quota_is_the_reason_and_bounds_know_it() {
     let hardly = judge(&throttled);
     assert!(!matches!(hardly.finding, Finding::Quota | Finding::QuotaTie(_)));
     assert!(!hardly.around.iter().any(|found| matches!(found, CpuCause::Throttled { .. })));
+}
+
+/// gzip in a control group of 0.2 CPUs was "waiting for a CPU", and the host was to blame.
+#[test]
+fn a_stage_in_a_group_of_its_own_is_held_up_by_that_group_s_quota() {
+    let mut alone = run(vec![
+        stage("head", [20, 10, 0, 970, 0]),
+        stage("gzip -1", [200, 790, 10, 0, 0]),
+        stage("wc -c", [10, 10, 980, 0, 0]),
+    ]);
+    alone.host = Host { cpus: 2, others_cpus: Some(1.0), ..Host::default() };
+    let quota = Quota { cpus: 0.2, periods: 10, throttled_periods: 10, throttled_ns: 780 * MS };
+    let others = [CpuCause::Others(1.0)];
+    assert_eq!(judge(&alone).around, others, "without it, others are the cause");
+    alone.stages[1].quota = Some(GroupQuota { group: String::from("job"), quota });
+    let verdict = judge(&alone);
+    let culprit = verdict.culprit.expect("a culprit");
+    assert_eq!((culprit.stage, culprit.reason.as_ref()), (1, "quota"));
+    assert_eq!((culprit.crowded_speedup, verdict.around), (None, vec![]));
+    // A quota that withheld little of that time is no reason.
+    let little = Quota { throttled_ns: 300 * MS, ..quota };
+    alone.stages[1].quota = Some(GroupQuota { group: String::from("job"), quota: little });
+    let verdict = judge(&alone);
+    let culprit = verdict.culprit.expect("a culprit");
+    assert_eq!((culprit.reason, verdict.around), (BusyReason::Queue, others.to_vec()));
+}
+
+/// Its time was called disk or CPU, since no call shows that a page is waited for.
+#[test]
+fn a_limit_of_memory_is_the_reason_where_pages_are_read_again_and_again() {
+    let mut short = run(vec![stage("python3", [300, 0, 0, 0, 0]), stage("cat", [0, 0, 990, 0, 0])]);
+    (short.stages[0].times.disk_ns, short.stages[0].major_faults) = (600 * MS, Some(40_000));
+    let reason = |run: &Run| judge(run).culprit.expect("a culprit").reason;
+    assert_eq!(reason(&short), BusyReason::Disk, "no limit is known");
+    let limit = |times_reached| {
+        Some(MemoryLimit { limit_bytes: 64 << 20, times_reached, ..MemoryLimit::default() })
+    };
+    short.stages[0].memory_limit = limit(0);
+    assert_eq!(reason(&short), BusyReason::Disk, "it was never reached");
+    short.stages[0].memory_limit = limit(500);
+    assert_eq!(reason(&short), BusyReason::Memory);
+    // On a fast disk the kernel computes for them.
+    let times = Times { cpu_ns: 900 * MS, ..Times::default() };
+    (short.stages[0].times, short.stages[0].user_ns, short.stages[0].system_ns) =
+        (times, 200 * MS, 700 * MS);
+    assert_eq!(reason(&short), BusyReason::Memory);
+    short.stages[0].memory_limit = None;
+    short.memory_limit = limit(500);
+    assert_eq!(reason(&short), BusyReason::Memory, "the run's own group");
+    (short.stages[0].user_ns, short.stages[0].system_ns) = (700 * MS, 200 * MS);
+    assert_eq!(reason(&short), BusyReason::Cpu, "it computes for itself");
+    short.stages[0].major_faults = Some(30);
+    (short.stages[0].user_ns, short.stages[0].system_ns) = (200 * MS, 700 * MS);
+    assert_eq!(reason(&short), BusyReason::Cpu, "few pages were waited for");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use weir_doctor::ending::Ending;
-use weir_doctor::facts::Io;
+use weir_doctor::facts::{GroupQuota, Io, MemoryLimit};
 use weir_doctor::partition::Samples;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
@@ -127,6 +127,10 @@ pub struct Group {
     pub dry: DryTimes,
     /// Whether a task waits to write to its standard error, which is a pipe, and for how long one did.
     pub waits_for_err: (bool, u64),
+    /// The CPU quota and the limit of memory of control groups of its own.
+    pub confined: (Option<GroupQuota>, Option<MemoryLimit>),
+    /// Page faults of its ended processes that took a disk or swap, as of the last look at each.
+    pub major_faults: u64,
     /// How often it was found asleep after another state.
     pub times_asleep: u64,
     /// Whether some task's state could not be read.

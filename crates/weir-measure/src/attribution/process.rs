@@ -7,6 +7,7 @@ use super::classify::{Awaited, Endpoints, Hints, awaited, classify};
 use super::locale::locale_of;
 use super::position::Positions;
 use crate::attribution::calls::Call;
+use crate::confines::Confines;
 use crate::proc::{
     Blocked, is_taken, may_move_uncounted, name_in, parse_io, peak_rss_bytes, words, words_in,
 };
@@ -78,6 +79,10 @@ pub struct Process {
     before: Before,
     /// Whether `io` counts the whole process, and not its first thread.
     io_is_whole: bool,
+    /// What the control groups of its own withheld from it.
+    pub confines: Confines,
+    /// Page faults that took a disk or swap, when last looked at.
+    pub major_faults: u64,
 }
 
 /// A thread.
@@ -265,6 +270,10 @@ impl Process {
         let status = read_small(&format!("/proc/{pid}/status"), &mut buffer).ok()?;
         let (name, peak) = (name_in(&String::from_utf8_lossy(status))?, peak_rss_bytes(status));
         let is_new = name != self.name;
+        // It enters its control group at the start, before it becomes its program.
+        if self.looks > 1 {
+            self.confines.look(pid);
+        }
         // Libraries are mapped after the start, and a few later. What was read of a file is kept.
         if is_new || self.looks.is_power_of_two() || self.looks.is_multiple_of(64) {
             self.see_program(true);
@@ -330,6 +339,7 @@ impl Process {
             let before = &self.before;
             self.waited_ns = since(stat.waited_ticks, before.waited_ticks);
             self.waited_system_ns = since(stat.waited_system_ticks, before.waited_system_ticks);
+            self.major_faults = stat.major_faults.saturating_sub(before.major_faults);
         }
         let mut buffer = [0; 1024];
         let io = self.io.as_ref().and_then(|io| parse_io(io.read(&mut buffer).ok()?));

@@ -230,10 +230,7 @@ impl RunningJob {
         let once = births.once();
         run.started = births.started(shell, run.wall_ns, &self.sampler.census(), once);
         let unreaped_ns = population.groups.iter().map(Group::unreaped_ns).sum();
-        (run.host, run.quota) = self.around.since(run.wall_ns, unreaped_ns);
-        for group in &mut run.groups {
-            (group.run.host, group.run.quota) = (run.host, run.quota);
-        }
+        self.around.set(&mut run, unreaped_ns);
         run.unseen = if job.script { self.unseen(&run) } else { None };
         run.traced = self.sampler.tracer.traced();
         run.hot = self.profiler.take().map(Profiler::finish);
@@ -370,7 +367,9 @@ fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {
             None => (reaped.max_rss_bytes, Evidence::UpperBound),
         };
         (stage.max_rss_bytes, stage.max_rss_evidence) = (Some(bytes), evidence);
+        stage.major_faults = Some(reaped.major_faults);
     }
+    (stage.quota, stage.memory_limit) = group.confined.clone();
     stage.io = ended.io.map(|io| io.plus(group.unreaped.io)).or(group.io);
     stage.bytes_evidence = bytes::evidence(&stage, ended.io.is_some());
     stage.times_asleep = group.times_asleep;

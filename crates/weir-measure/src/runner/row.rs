@@ -48,6 +48,8 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
     let io = groups.iter().filter_map(|group| group.io).reduce(Io::plus);
     // The accounts of tasks lack what they used last: all of it, for brief ones.
     let unsampled = groups.iter().any(|group| group.samples.count() == 0);
+    let quotas = groups.iter().filter_map(|group| group.confined.0.as_ref());
+    let limits = groups.iter().filter_map(|group| group.confined.1.as_ref());
     Stage {
         label: label.to_owned(),
         program: groups[0].program.clone(),
@@ -74,6 +76,9 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         peer: Peers::longest(groups.iter().map(|group| &group.peers)),
         files: Files::of(groups.iter().map(|group| &group.files)),
         shared_file: shared(groups.iter().map(|group| &group.reads)),
+        quota: quotas.max_by_key(|held| held.quota.throttled_ns).cloned(),
+        memory_limit: limits.max_by_key(|limit| limit.times_reached).cloned(),
+        major_faults: Some(groups.iter().map(|group| group.major_faults).sum()),
         ..Stage::default()
     }
 }

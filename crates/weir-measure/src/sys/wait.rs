@@ -17,6 +17,8 @@ pub struct Reaped {
     /// The largest resident set of the child or of any descendant it waited for. The kernel carries
     /// the value over `exec`, so it is never below what the parent had when it forked.
     pub max_rss_bytes: u64,
+    /// Page faults of the child and of the descendants it waited for that took a disk or swap.
+    pub major_faults: u64,
 }
 
 /// Reaps `pid` if it has ended. `None` while it runs.
@@ -55,6 +57,7 @@ fn wait(pid: Pid, how: libc::c_int) -> io::Result<Option<Reaped>> {
         user_ns: nanoseconds(usage.ru_utime),
         system_ns: nanoseconds(usage.ru_stime),
         max_rss_bytes: usage.ru_maxrss.max(0) as u64 * 1024,
+        major_faults: usage.ru_majflt.max(0) as u64,
     }))
 }
 

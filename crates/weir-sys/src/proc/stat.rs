@@ -20,6 +20,8 @@ pub struct Stat {
     pub flags: u64,
     /// Minor page faults of the children that it waited for: they change with every such child.
     pub waited_faults: u64,
+    /// Page faults for which the page had to be read from a disk or from swap.
+    pub major_faults: u64,
     /// CPU time of this process in clock ticks, user and system together, dead threads included.
     pub own_ticks: u64,
     /// System part of `own_ticks`.
@@ -81,7 +83,8 @@ impl Stat {
         let state = u8::try_from(fields.take::<char>(3)?).ok()?;
         let parent = fields.take(4)?;
         let session = fields.take(6)?;
-        let (flags, waited_faults) = (fields.take(9)?, fields.take(11)?);
+        let (flags, waited_faults, major_faults) =
+            (fields.take(9)?, fields.take(11)?, fields.take(12)?);
         let (user_ticks, system_ticks) = (fields.take::<u64>(14)?, fields.take(15)?);
         let (waited_user_ticks, waited_system_ticks) = (fields.take::<u64>(16)?, fields.take(17)?);
         Some(Stat {
@@ -90,6 +93,7 @@ impl Stat {
             session,
             flags,
             waited_faults,
+            major_faults,
             own_ticks: user_ticks + system_ticks,
             system_ticks,
             waited_ticks: waited_user_ticks + waited_system_ticks,
@@ -176,7 +180,8 @@ mod tests {
     fn the_last_fields_are_taken_by_their_numbers() {
         let numbers = (5..=52).map(|number| number.to_string()).collect::<Vec<_>>().join(" ");
         let stat = Stat::parse(format!("1 (x) S 4 {numbers}\n").as_bytes()).expect("a stat line");
-        assert_eq!((stat.parent, stat.flags, stat.waited_faults), (4, 9, 11));
+        assert_eq!((stat.parent, stat.flags), (4, 9));
+        assert_eq!((stat.waited_faults, stat.major_faults), (11, 12));
         assert_eq!((stat.own_ticks, stat.waited_ticks), (14 + 15, 16 + 17));
         assert_eq!((stat.threads, stat.started_ticks), (20, 22));
         assert_eq!((stat.cpu, stat.exit_status), (Some(39), Some(52)));

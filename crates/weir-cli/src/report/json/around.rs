@@ -4,7 +4,7 @@ use super::super::words;
 use serde_json::{Value, json};
 use weir_command::json::{joined, seconds};
 use weir_doctor::facts::{
-    FileWait, Host, LeftOpen, OutsideProcess, Peer, Program, Quota, Run, Started, TcpLook,
+    FileWait, GroupQuota, Host, LeftOpen, MemoryLimit, OutsideProcess, Peer, Program, Quota, Run, Started, TcpLook,
     TcpWaits, Traced, Watched, WatchedPipe,
 };
 use weir_doctor::outside;
@@ -26,6 +26,19 @@ pub fn quota(quota: &Quota) -> Value {
         "periods": quota.periods,
         "throttled_periods": quota.throttled_periods,
         "throttled_s": seconds(quota.throttled_ns),
+    })
+}
+
+/// The quota of a stage's own group.
+pub fn group_quota(of: &GroupQuota) -> Value {
+    joined([json!({ "group": of.group }), quota(&of.quota)])
+}
+
+pub fn memory_limit(limit: &MemoryLimit) -> Value {
+    json!({
+        "group": limit.group,
+        "limit_bytes": limit.limit_bytes,
+        "times_reached": limit.times_reached,
     })
 }
 

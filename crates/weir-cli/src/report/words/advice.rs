@@ -1,13 +1,13 @@
 //! Advice in sentences: what to do and why, and what it could gain.
 
-use super::{hints, mark_word, quota, started, tools};
+use super::{hints, mark_word, own_quota, quota, started, tools};
 use crate::report::Said;
 use weir_command::units::capacity;
 use weir_command::units::words::{
     LARGE, count, factor_about, factor_at_most, of_cpus, percent, stage, things,
 };
 use weir_doctor::advice::{Advice, AdviceKind, Gain, Scarcity, rereads, scarcity};
-use weir_doctor::around::queued_ns;
+use weir_doctor::around::{queued_ns, throttled_alone};
 use weir_doctor::facts::{Run, Stage};
 use weir_doctor::programs::parallel_form;
 
@@ -72,6 +72,10 @@ fn of_stage(run: &Run, kind: AdviceKind, position: usize) -> String {
             of.program,
             of.locale.as_deref().unwrap_or_default()
         ),
+        AdviceKind::MoreCpus => {
+            let held = throttled_alone(of).map(|(quota, group)| own_quota(quota.cpus, group));
+            format!("a higher CPU quota: {name} was {}", held.unwrap_or_default())
+        }
         AdviceKind::ParallelCompressor => {
             let (instead, note) = hints::parallel(&of.label, &run.installed);
             let why = while_idle(run, &of.label);

@@ -46,6 +46,11 @@ pub fn mark_word(evidence: Evidence) -> &'static str {
     }
 }
 
+/// `throttled by a CPU quota of 0.2 CPUs of its control group 'job'`.
+fn own_quota(cpus: f64, group: &str) -> String {
+    format!("throttled by a CPU quota of {} of its control group '{group}'", of_cpus(cpus))
+}
+
 /// `throttled by a CPU quota of 0.2 CPUs in 98 % of the periods`.
 fn quota(cpus: f64, share: f64) -> String {
     format!("throttled by a CPU quota of {} in {} of the periods", of_cpus(cpus), percent(share))

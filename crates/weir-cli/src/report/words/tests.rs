@@ -4,8 +4,8 @@ use super::*;
 use crate::report::Said;
 use weir_doctor::advice::{Advice, AdviceKind, Gain, advise};
 use weir_doctor::ending::{Ending, MemoryKills};
-use weir_doctor::facts::{FoundGroup, Host, OutsideProcess, Peer, Pipe, Program, Quota, Stage};
-use weir_doctor::facts::{Holder, Phase, Watched};
+use weir_doctor::facts::{FoundGroup, GroupQuota, Holder, Host, MemoryLimit, OutsideProcess, Peer};
+use weir_doctor::facts::{Phase, Pipe, Program, Quota, Stage, Watched};
 use weir_doctor::partition::Times;
 use weir_doctor::verdict::judge;
 
@@ -187,6 +187,35 @@ fn a_quota_is_named_with_who_used_it() {
         "no single bottleneck: throttled by a CPU quota of 0.2 CPUs in 98 % of the periods; 1 zcat \
          used 50 % and 2 grep x used 46 % of the CPU time"
     );
+}
+
+#[test]
+fn the_group_of_one_stage_is_named_with_what_it_withheld() {
+    let mut alone = run(vec![stage("gzip -1", [200, 790, 10, 0, 0])]);
+    let quota = Quota { cpus: 0.2, periods: 10, throttled_periods: 10, throttled_ns: 780 * MS };
+    alone.stages[0].quota = Some(GroupQuota { group: "job".to_owned(), quota });
+    assert_eq!(
+        judged(&alone),
+        "held up by 1 gzip -1: throttled by a CPU quota of 0.2 CPUs of its control group 'job' \
+         79 %, on CPU 20 % of the time"
+    );
+    let said = "a higher CPU quota: 1 gzip -1 was throttled by a CPU quota of 0.2 CPUs of its \
+                control group 'job'";
+    assert_eq!(advised(&alone, false), said);
+    let mut short = run(vec![stage("python3 touch.py", [300, 0, 0, 0, 0])]);
+    (short.stages[0].times.disk_ns, short.stages[0].major_faults) = (600 * MS, Some(40_000));
+    let limit = MemoryLimit { group: "job".to_owned(), limit_bytes: 64 << 20, times_reached: 9 };
+    short.stages[0].memory_limit = Some(limit.clone());
+    let said = |group: &str| {
+        format!(
+            "held up by 1 python3 touch.py: waits for pages (memory limit 64 MiB{group}, 40 k \
+             faults from disk): waiting for the disk 60 %, on CPU 30 % of the time"
+        )
+    };
+    assert_eq!(judged(&short), said(" of its control group 'job'"));
+    short.stages[0].memory_limit = None;
+    short.memory_limit = Some(MemoryLimit { group: String::new(), ..limit });
+    assert_eq!(judged(&short), said(""));
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! The verdict in sentences, one a line: what held the run up, what else took CPU time from it, and the next
 //! limit.
 
-use super::{all_cpus, outside, part_word, quota, started};
+use super::{all_cpus, outside, own_quota, part_word, quota, started};
+use weir_command::units::binary;
 use weir_command::units::words::{
-    cpus, factor_about, factor_at_most, of_cpus, percent, rough_count, short_time, stage,
+    count, cpus, factor_about, factor_at_most, of_cpus, percent, rough_count, short_time, stage,
 };
 use weir_command::widths::cut;
-use weir_doctor::around::{CpuCause, queued_ns};
+use weir_doctor::around::{CpuCause, queued_ns, short_of_memory, throttled_alone};
 use weir_doctor::facts::{Exchange, FileWait, FileWaitKind, LeftOpen, LeftProcess, Run, Stage};
 use weir_doctor::programs::program_name;
-use weir_doctor::verdict::{Bottleneck, Busy, BusyPart, Finding, Verdict};
+use weir_doctor::verdict::{Bottleneck, Busy, BusyPart, Finding, Verdict, waits_for_pages};
 
 /// The length of the longest command in a sentence.
 const LONGEST: usize = 51;
@@ -232,8 +233,8 @@ fn busy(run: &Run, position: usize, busy: &Busy) -> String {
             let what = stage.started.as_ref().map(started).unwrap_or_default();
             return format!("{what}: {} of the time", percent(*share));
         }
-        Busy::Parts(parts) => ("", parts),
-        Busy::Paced(parts) => ("it keeps to a rate: ", parts),
+        Busy::Parts(parts) => (pages(run, stage), parts),
+        Busy::Paced(parts) => (String::from("it keeps to a rate: "), parts),
     };
     let said: Vec<String> = parts
         .iter()
@@ -243,6 +244,10 @@ fn busy(run: &Run, position: usize, busy: &Busy) -> String {
                     format!("waiting for {}", outside::peer_name(peer))
                 }
                 (_, Some(file), _) => format!("waiting for {}", outside::file_name(file)),
+                (BusyPart::Queue, ..) => match throttled_alone(stage) {
+                    Some((quota, group)) => own_quota(quota.cpus, group),
+                    None => String::from(part_word(*part)),
+                },
                 (BusyPart::Cpu, ..) if encrypts(&stage.label) => {
                     return format!("on CPU {} (its cipher and compression)", percent(*share));
                 }
@@ -252,6 +257,23 @@ fn busy(run: &Run, position: usize, busy: &Busy) -> String {
         })
         .collect();
     format!("{prefix}{} of the time", said.join(", "))
+}
+
+/// `waits for pages (memory limit 64 MiB of its control group 'job', 40 k faults from disk): `, where a
+/// stage did that.
+fn pages(run: &Run, stage: &Stage) -> String {
+    let short = short_of_memory(run, stage).filter(|_| waits_for_pages(run, stage));
+    short.map_or_else(String::new, |(limit, faults)| {
+        let group = match limit.group.as_str() {
+            "" => String::new(),
+            group => format!(" of its control group '{group}'"),
+        };
+        let bytes = binary(limit.limit_bytes);
+        format!(
+            "waits for pages (memory limit {bytes}{group}, {} faults from disk): ",
+            count(faults)
+        )
+    })
 }
 
 /// Returns whether a program spends its CPU time on encryption.

@@ -15,6 +15,7 @@ pub(super) struct Before {
     pub(super) system_ticks: u64,
     pub(super) waited_ticks: u64,
     pub(super) waited_system_ticks: u64,
+    pub(super) major_faults: u64,
 }
 
 impl Process {
@@ -41,6 +42,7 @@ impl Process {
             system_ticks: ticks(|stat| stat.system_ticks),
             waited_ticks: ticks(|stat| stat.waited_ticks),
             waited_system_ticks: ticks(|stat| stat.waited_system_ticks),
+            major_faults: ticks(|stat| stat.major_faults),
         };
         process
     }

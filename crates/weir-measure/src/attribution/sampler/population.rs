@@ -264,7 +264,8 @@ impl Population {
 
     /// Adds a process to the totals of its group, and stops sampling it.
     fn forget(&mut self, pid: Pid, tracer: &mut Tracer) {
-        let Some(process) = self.processes.remove(&pid) else { return };
+        let Some(mut process) = self.processes.remove(&pid) else { return };
+        process.confines.read();
         tracer.flush(&process, &mut self.groups, &mut self.rows);
         settle(&mut self.groups[process.group], &process);
         if let Some(row) = process.row {
@@ -284,6 +285,13 @@ fn settle(group: &mut Group, process: &Process) {
     let may = [group.may_splice, process.may_splice];
     group.may_splice = may.into_iter().flatten().reduce(|one, other| one || other);
     group.gone = group.gone.plus(sched);
+    group.major_faults += process.major_faults;
+    // Of several processes in groups of their own, the one counts that was held up longest.
+    let (quota, memory) = &mut group.confined;
+    let quotas = quota.take().into_iter().chain(process.confines.quota());
+    *quota = quotas.max_by_key(|held| held.quota.throttled_ns);
+    let limits = memory.take().into_iter().chain(process.confines.memory());
+    *memory = limits.max_by_key(|limit| limit.times_reached);
     if process.orphan {
         group.unreaped.add(process.used());
     }
