@@ -19,8 +19,14 @@ pub fn parse(args: &[OsString]) -> Result<CommandLine, Fault> {
 }
 
 /// Reads a command line. Verbs that start often are first read without the other verbs and the manual: to
-/// build those takes longer than to start a pipeline. Whatever is wrong is told by the whole command.
+/// build those takes longer than to start a pipeline, or to tell the version. Whatever is wrong is told by the
+/// whole command.
 fn read(args: &[OsString]) -> Result<CommandLine, clap::Error> {
+    if let [_, asks] = args
+        && (asks == "--version" || asks == "-V")
+    {
+        clap::Command::new("weir").version(env!("CARGO_PKG_VERSION")).try_get_matches_from(args)?;
+    }
     let alone = args.get(1).and_then(|verb| verb_alone(verb.to_str()?));
     let read = alone.and_then(|alone| read_by(args, &|| alone.clone()).ok());
     read.map_or_else(|| read_by(args, &super::command), Ok)
