@@ -12,6 +12,7 @@ use weir_command::pages::{self, CommandTree};
 use weir_command::product::{MAN, TREE};
 use weir_command::sys;
 use weir_measure::programs::find_program;
+use weir_measure::sys::spawn::output;
 
 /// A verb, the binary that has it, and what it does.
 struct Product {
@@ -118,7 +119,7 @@ pub fn completions(weir: Command, shell: Shell) -> Result<ExitCode, Fault> {
 
 /// Asks the binary of a verb what completes it.
 fn described(product: &Product) -> Option<Command> {
-    let output = std::process::Command::new(product.path()?).arg(TREE).output().ok()?;
+    let output = output(std::process::Command::new(product.path()?).arg(TREE)).ok()?;
     let trees: Vec<CommandTree> = serde_json::from_slice(&output.stdout).ok()?;
     let position = PRODUCTS.iter().filter(|other| other.binary == product.binary);
     let position = position.take_while(|other| other.verb != product.verb).count();
@@ -132,7 +133,7 @@ pub fn man(weir: Command, out: Option<&Path>) -> Result<ExitCode, Fault> {
     let mut binaries: Vec<PathBuf> = PRODUCTS.iter().filter_map(Product::path).collect();
     binaries.dedup();
     for binary in binaries {
-        let output = std::process::Command::new(&binary).args(MAN).arg(directory).output();
+        let output = output(std::process::Command::new(&binary).args(MAN).arg(directory));
         let output = output.map_err(Fault::cannot(&format!("start '{}'", binary.display())))?;
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr);

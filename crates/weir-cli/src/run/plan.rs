@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use weir_command::fault::Fault;
 use weir_command::sys::closed_standard_descriptors;
 use weir_doctor::programs::is_posix_shell;
@@ -17,7 +17,7 @@ use weir_measure::programs::find_program;
 use weir_measure::runner::{
     Job, LARGER_PIPE_BYTES, Launch, StageSpec, files_needed, files_suffice,
 };
-use weir_measure::sys::spawn::spawn;
+use weir_measure::sys::spawn::output;
 
 /// A command line that is ready to run.
 #[derive(Default)]
@@ -309,9 +309,7 @@ fn can_start(program: &str) -> bool {
 fn accepts(shell: &Path, text: &OsStr) -> bool {
     let mut check = Command::new(shell);
     check.args(["-n", "-c", "--"]).arg(text);
-    check.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let said = spawn(&mut check).and_then(Child::wait_with_output);
-    said.is_ok_and(|said| said.status.success() && said.stderr.is_empty())
+    output(&mut check).is_ok_and(|said| said.status.success() && said.stderr.is_empty())
 }
 
 /// Returns the shell that was asked for, else bash, else sh.

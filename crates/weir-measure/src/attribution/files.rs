@@ -2,7 +2,9 @@
 
 use super::classify::Awaited;
 use super::position::SOUGHT;
-use crate::proc::{Descriptor, Mount, access, descriptor, field, link, read_whole, regular, special};
+use crate::proc::{
+    Descriptor, Mount, access, descriptor, field, link, read_whole, regular, special,
+};
 use crate::sys::memory::read_remote;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -221,7 +223,11 @@ mod tests {
         std::fs::write(&short, [7; 10]).expect("written");
         std::fs::write(&long, [7; 90_000]).expect("written");
         let mut child = std::process::Command::new("bash")
-            .args(["-c", "exec 3<\"$1\" 4>>\"$2\"; echo; read x; exec 5<\"$2\"; echo; read x", "bash"])
+            .args([
+                "-c",
+                "exec 3<\"$1\" 4>>\"$2\"; echo; read x; exec 5<\"$2\"; echo; read x",
+                "bash",
+            ])
             .args([&short, &long])
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())

@@ -355,12 +355,14 @@ mod tests {
     /// A pipe of 16 packets of a byte, whose writer waited for room, was 0.02 % full and not full.
     #[test]
     fn a_pipe_that_holds_few_bytes_is_full_when_it_takes_no_more() {
-        let (mut watch, _reader, writer) = watch_with(None, PipeFlags::DIRECT | PipeFlags::NONBLOCK);
+        let (mut watch, _reader, writer) =
+            watch_with(None, PipeFlags::DIRECT | PipeFlags::NONBLOCK);
         while rustix::io::write(&writer, b"x").is_ok() {}
         assert!(!watch.look(1).expect("seen").full, "one look says too little to poll it");
         let fill = watch.look(1).expect("seen");
         assert!(fill.full && fill.bytes < fill.capacity_bytes / 1000, "{fill:?}");
-        let (mut wanted, _reader, writer) = watch_with(None, PipeFlags::DIRECT | PipeFlags::NONBLOCK);
+        let (mut wanted, _reader, writer) =
+            watch_with(None, PipeFlags::DIRECT | PipeFlags::NONBLOCK);
         while rustix::io::write(&writer, b"x").is_ok() {}
         wanted.is_wanted = true;
         assert!(wanted.look(1).expect("seen").full, "its writer waits");

@@ -13,8 +13,8 @@ mod waits;
 pub use rate::{Rate, RateQuality};
 
 use crate::attribution::{Fill, PipeWatch};
-use crate::quota::EachLimits;
 use crate::proc::{Descriptor, access, descriptor, descriptors, is_anonymous_pipe, link};
+use crate::quota::EachLimits;
 use rate::{Counts, Programs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -169,9 +169,8 @@ impl HostPipes {
                 let elapsed_s = now.duration_since(*then).as_secs_f64();
                 for holder in pipe.writers.iter_mut().chain(&mut pipe.readers) {
                     let quota = limits.since(earlier, holder.pid);
-                    holder.quota = quota.filter(|quota| {
-                        quota.throttled_ns as f64 >= THROTTLED * elapsed_s * 1e9
-                    });
+                    holder.quota = quota
+                        .filter(|quota| quota.throttled_ns as f64 >= THROTTLED * elapsed_s * 1e9);
                 }
                 let between = rate::Between { before, now: &counts, open: &open, elapsed_s };
                 pipe.rate = between.rate(pipe, &mut self.programs);

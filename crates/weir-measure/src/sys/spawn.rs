@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::stdio::{stderr, stdin, stdout};
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Output, Stdio};
 
 /// Differences between a child and this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,6 +47,15 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     // SAFETY: the closure does nothing.
     unsafe { command.pre_exec(|| Ok(())) };
     command.spawn()
+}
+
+/// Starts `command` without input by [`spawn`], waits for its end, and returns what it wrote.
+///
+/// # Errors
+/// Those of [`Command::output`].
+pub fn output(command: &mut Command) -> io::Result<Output> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    spawn(command)?.wait_with_output()
 }
 
 /// Replaces this process by `command`, with these differences. Returns only when that fails: then

@@ -63,7 +63,8 @@ pub fn why(pid: Pid) -> Option<Why> {
     let mut time = WINDOW;
     loop {
         // One that has a CPU now may be one that computes.
-        let runs = |link: &&WhyLink| matches!(link.wait, Cause::Computes { .. } | Cause::Cpu { .. });
+        let runs =
+            |link: &&WhyLink| matches!(link.wait, Cause::Computes { .. } | Cause::Cpu { .. });
         for pid in found.links.iter().filter(runs).map(|link| link.named.pid) {
             if sampled.insert(pid) {
                 profiler.attach_alone(pid, Some(pid as usize), MOST_TASKS);
@@ -200,8 +201,7 @@ fn waiting(host: &open::Host, first: Pid, lately: Option<&Lately>) -> (Cause, bo
             }
             _ if past.busy >= COMPUTES => (Cause::Computes { cpus: past.busy }, false, past.busy),
             _ => {
-                let (cause, has_way_out) =
-                    task::wait(host, first, task, Blocked::of(first, task));
+                let (cause, has_way_out) = task::wait(host, first, task, Blocked::of(first, task));
                 (cause, has_way_out, 1.0)
             }
         }
@@ -211,9 +211,8 @@ fn waiting(host: &open::Host, first: Pid, lately: Option<&Lately>) -> (Cause, bo
     let waits = all.iter().map(|(wait, ..)| wait.clone()).collect();
     let wait = decisive(waits).unwrap_or(Cause::Unknown { kernel: None });
     let share = all.iter().find(|(other, ..)| *other == wait).map_or(1.0, |(.., share)| *share);
-    let is_out = |(other, has_way_out, _): &(Cause, bool, f64)| {
-        *has_way_out || other.is_way_out(&wait)
-    };
+    let is_out =
+        |(other, has_way_out, _): &(Cause, bool, f64)| *has_way_out || other.is_way_out(&wait);
     let has_way_out = is_cut || all.iter().any(is_out);
     (wait, has_way_out, share)
 }

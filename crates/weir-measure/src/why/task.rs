@@ -9,7 +9,8 @@ use crate::attribution::files::{Files, function, path_in};
 use crate::attribution::peers::{Found, find_among};
 use crate::bytes::long;
 use crate::proc::{
-    Blocked, Descriptor, FileKind, behind_pidfd, borrow, descriptor, is_anonymous_pipe, link, uid, words,
+    Blocked, Descriptor, FileKind, behind_pidfd, borrow, descriptor, is_anonymous_pipe, link, uid,
+    words,
 };
 use crate::sys::memory::read_remote;
 use rustix::io::ioctl_fionread;
