@@ -313,7 +313,9 @@ fn a_run_that_memory_ran_out_for_is_not_told_how_to_be_faster() {
     let mut killed = run(vec![stage("gzip -9 f", [950, 0])]);
     killed.memory_kills.host = Some(1);
     assert_eq!(kinds(&killed), [AdviceKind::ParallelCompressor], "that was another one");
-    for (ending, group) in [(Ending::Signal(9), None), (Ending::Code(137), None), (Ending::Code(0), Some(1))] {
+    for (ending, group) in
+        [(Ending::Signal(9), None), (Ending::Code(137), None), (Ending::Code(0), Some(1))]
+    {
         killed.stages[0].ending = Some(ending);
         killed.memory_kills.group = group;
         assert_eq!(kinds(&killed), [], "{ending:?}");

@@ -4,8 +4,8 @@ use super::super::words;
 use serde_json::{Value, json};
 use weir_command::json::{joined, seconds};
 use weir_doctor::facts::{
-    FileWait, GroupQuota, Host, LeftOpen, MemoryLimit, OutsideProcess, Peer, Program, Quota, Run, Started, TcpLook,
-    TcpWaits, Traced, Watched, WatchedPipe,
+    FileWait, GroupQuota, Host, LeftOpen, MemoryLimit, OutsideProcess, Peer, Program, Quota, Run,
+    Started, TcpLook, TcpWaits, Traced, Watched, WatchedPipe,
 };
 use weir_doctor::outside;
 use weir_doctor::partition::Times;

@@ -319,7 +319,8 @@ fn a_loop_of_processes_is_named_with_what_could_replace_them() {
 #[test]
 fn a_bound_and_an_estimate_are_said_differently() {
     let said = [Gain::AtMost(3.095), Gain::AtMost(13.6), Gain::About(3.04), Gain::About(250.0)];
-    let words = [" (at most 3.1x faster)", "", " (perhaps 3.0x faster)", " (perhaps over 10x faster)"];
+    let words =
+        [" (at most 3.1x faster)", "", " (perhaps 3.0x faster)", " (perhaps over 10x faster)"];
     let shown = said.map(|gain| {
         let found = Advice { kind: AdviceKind::LargerWrites, stage: Some(0), pipe: None, gain };
         with_gain(&Said { found, text: String::from("write more") })
