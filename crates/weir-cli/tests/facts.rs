@@ -392,7 +392,9 @@ fn pipes_leave_room_for_others_and_small_ones_are_told_of() {
         assert_eq!(output.stdout, b"100000\n", "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    if std::fs::read_to_string("/proc/sys/fs/pipe-user-pages-soft").unwrap_or_default().trim() != "16384" {
+    if std::fs::read_to_string("/proc/sys/fs/pipe-user-pages-soft").unwrap_or_default().trim()
+        != "16384"
+    {
         eprintln!("SKIPPED: the limit is not the usual one");
         return;
     }

@@ -131,7 +131,8 @@ fn a_quota_of_what_is_watched_is_the_reason() {
 
 #[test]
 fn a_brief_report_has_no_tables() {
-    let sleeper = staged(Command::new("sleep").arg("100").stdin(Stdio::null()).stdout(Stdio::null()));
+    let sleeper =
+        staged(Command::new("sleep").arg("100").stdin(Stdio::null()).stdout(Stdio::null()));
     let (pid, time) = (id(&sleeper), ["--for", "100ms"]);
     let whole = watched_text(&[&["-p", &pid], time.as_slice()].concat());
     let brief = watched_text(&[&["-p", &pid, "--brief"], time.as_slice()].concat());

@@ -474,7 +474,10 @@ fn a_name_stands_for_the_only_process_that_has_it() {
     };
     let first = start();
     let (code, said) = run(&[&name]);
-    assert!(code == Some(0) && said.starts_with(&format!("{} ({name} 1000)", first.id())), "{said}");
+    assert!(
+        code == Some(0) && said.starts_with(&format!("{} ({name} 1000)", first.id())),
+        "{said}"
+    );
     assert_eq!(run(&["-p", &first.id().to_string()]), (Some(0), said));
     let second = start();
     let (code, said) = run(&[&name]);

@@ -389,7 +389,10 @@ fn sentence(row: &Row) -> String {
         _ => {
             let rate = row.rate.map(|it| format!(", {}", rate(it))).unwrap_or_default();
             let name = if row.name.is_empty() { "" } else { ", " };
-            format!("{} {}: {writers} -> {readers}{rate}{name}{}{quota}", row.kind, row.inode, row.name)
+            format!(
+                "{} {}: {writers} -> {readers}{rate}{name}{}{quota}",
+                row.kind, row.inode, row.name
+            )
         }
     }
 }

@@ -39,9 +39,7 @@ pub fn top(options: &TopOptions) -> Result<ExitCode, Fault> {
     };
     let count = if options.once { Some(1) } else { options.count };
     let is_batch = options.batch || count.is_some() || options.json.file.is_some();
-    if !is_batch
-        && let Some(terminals) = live::terminals()
-    {
+    if !is_batch && let Some(terminals) = live::terminals() {
         return live::live(view, options.interval, terminals);
     }
     // Without a number a batch has no end.

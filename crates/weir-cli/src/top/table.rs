@@ -45,11 +45,7 @@ enum Cell {
 impl View {
     /// Returns the rows that are shown, in order.
     pub fn of(&self, rows: &[Row]) -> Vec<Row> {
-        let mut shown: Vec<Row> = rows
-            .iter()
-            .filter(|row| self.is_shown(row))
-            .cloned()
-            .collect();
+        let mut shown: Vec<Row> = rows.iter().filter(|row| self.is_shown(row)).cloned().collect();
         shown.sort_by(|one, other| {
             let order = self.compare(one, other);
             let order = if self.reverse { order.reverse() } else { order };

@@ -6,7 +6,17 @@ use weir_doctor::why::{Named, PipeWait};
 
 fn process(pid: i32, wait: Cause) -> WhyLink {
     let named = Named { pid, command: format!("p{pid}") };
-    WhyLink { named, parent: None, wait, has_way_out: false, share: None, threads: Vec::new(), tracer: None, held_back: None, hot: None }
+    WhyLink {
+        named,
+        parent: None,
+        wait,
+        has_way_out: false,
+        share: None,
+        threads: Vec::new(),
+        tracer: None,
+        held_back: None,
+        hot: None,
+    }
 }
 
 fn pipe(writes: bool, others: &[i32]) -> Cause {

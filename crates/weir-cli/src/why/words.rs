@@ -42,7 +42,9 @@ pub fn answer(why: &Why) -> String {
             &format!("; behind {between} more, {} {}", name(&last.named), clause(why, count - 1));
     }
     match why.circle {
-        Some(from) if why.links[from..].iter().any(|link| matches!(link.wait, Cause::Open { .. })) => {
+        Some(from)
+            if why.links[from..].iter().any(|link| matches!(link.wait, Cause::Open { .. })) =>
+        {
             sentence += ": they wait in a circle, if each is to open the FIFO of the other";
         }
         Some(_) => sentence += ": they wait in a circle, and none of them can go on",
@@ -168,7 +170,8 @@ fn clause(why: &Why, at: usize) -> String {
     // What it did most, of a process that ran meanwhile.
     match (why.links[at].share.filter(|share| *share < MOSTLY), said.split_once(' ')) {
         (Some(share), Some((verb @ ("waits" | "sleeps" | "sleeps:"), rest))) => {
-            let (verb, colon) = (verb.trim_end_matches(':'), if verb.ends_with(':') { ":" } else { "" });
+            let (verb, colon) =
+                (verb.trim_end_matches(':'), if verb.ends_with(':') { ":" } else { "" });
             format!("{verb} {} of the time{colon} {rest}", percent(share))
         }
         _ => said,
@@ -216,7 +219,8 @@ fn whole_clause(why: &Why, at: usize) -> String {
         Cause::Stopped(stop) => stopped(stop, next),
         Cause::Pipe(pipe) => self::pipe(pipe, next),
         Cause::Open { path, .. } => {
-            let waits = format!("waits until another process opens the other end of the FIFO {path}");
+            let waits =
+                format!("waits until another process opens the other end of the FIFO {path}");
             match next {
                 Some(other) => format!("{waits}, perhaps {other}"),
                 None => waits,

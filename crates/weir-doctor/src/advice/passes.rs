@@ -36,9 +36,8 @@ pub struct Rereads {
 /// Returns the loop with most to gain, of those whose commands read one file again and again.
 pub fn rereads(run: &Run) -> Option<Rereads> {
     let of = |(at, group): (usize, &FoundGroup)| {
-        let reads = |stage: &Stage| {
-            programs::reads_again(&stage.program) && stage.shared_file.is_some()
-        };
+        let reads =
+            |stage: &Stage| programs::reads_again(&stage.program) && stage.shared_file.is_some();
         let stage = group.run.stages.iter().position(reads)?;
         let share = run.share(group.own_ns()).min(1.0 - REST);
         if group.instances < OFTEN || share < MUCH || group.is_starting() {

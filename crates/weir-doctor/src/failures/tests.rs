@@ -1,3 +1,5 @@
+//! Scripts by hand-written processes: which failure is told of, and as what.
+
 use super::*;
 use crate::ending::SIGPIPE;
 use alloc::string::String;

@@ -22,7 +22,17 @@ fn walked(waits: &[Cause]) -> (Vec<i32>, Option<usize>, bool) {
         let wait = waits.get(pid as usize - 1)?.clone();
         let named = Named { pid, command: format!("p{pid}") };
         let has_way_out = false;
-        Some(WhyLink { named, parent: None, wait, has_way_out, share: None, threads: Vec::new(), tracer: None, held_back: None, hot: None })
+        Some(WhyLink {
+            named,
+            parent: None,
+            wait,
+            has_way_out,
+            share: None,
+            threads: Vec::new(),
+            tracer: None,
+            held_back: None,
+            hot: None,
+        })
     };
     let why = walk(1, look).expect("process 1 is there");
     (why.links.iter().map(|link| link.named.pid).collect(), why.circle, why.cut)
@@ -61,6 +71,9 @@ fn a_thread_or_a_time_that_may_end_a_wait_makes_it_no_circle() {
         has_way_out: pid == 2,
         held_back: None,
         hot: None,
+        share: None,
+        threads: Vec::new(),
+        tracer: None,
     };
     let why = walk(1, |pid| Some(link(pid))).expect("process 1 is there");
     assert_eq!((why.links.len(), why.circle), (2, None));

@@ -83,7 +83,7 @@ fn a_pipe_that_flows_has_a_rate() {
 
 #[test]
 fn a_pipe_of_one_process_joins_nobody() {
-    let holder = |pid| Holder { pid, fd: 3, waits: None };
+    let holder = |pid| Holder { pid, fd: 3, waits: None, only: false, quota: None };
     let pipe = |writers: &[Pid], readers: &[Pid]| HostPipe {
         identity: Descriptor { device: 1, inode: 2, kind: FileKind::Pipe },
         path: None,

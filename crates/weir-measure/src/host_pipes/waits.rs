@@ -46,8 +46,8 @@ impl Waits {
         }
     }
 
-    /// Whether a thread waits for this pipe in this direction, and for nothing else; `None` where that
-    /// may not be seen. `is_single` tells whether the process has no other pipe in this direction.
+    /// Whether a thread waits for this pipe in this direction, `None` where that may not be seen; and
+    /// whether it waits for nothing else. `is_single` tells whether the process has no other pipe in this direction.
     pub fn on(
         &self,
         pid: Pid,
@@ -95,9 +95,13 @@ mod tests {
         let (reader, _writer) = rustix::pipe::pipe().expect("a pipe");
         let pipe = Descriptor::of(&reader).expect("known");
         let waits = Waits { fds: Vec::new(), hidden: vec![None, Some(false)] };
-        assert_eq!(waits.on(1, &pipe, false, || true), Some(true));
-        assert_eq!(waits.on(1, &pipe, false, || false), None, "which pipe is not known");
-        assert_eq!(waits.on(1, &pipe, true, || true), None, "it may write by another thread");
-        assert_eq!(Waits::default().on(1, &pipe, true, || true), Some(false));
+        assert_eq!(waits.on(1, &pipe, false, || true), (Some(true), true));
+        assert_eq!(waits.on(1, &pipe, false, || false), (None, false), "which pipe is not known");
+        assert_eq!(
+            waits.on(1, &pipe, true, || true),
+            (None, false),
+            "it may write by another thread"
+        );
+        assert_eq!(Waits::default().on(1, &pipe, true, || true), (Some(false), false));
     }
 }

@@ -275,8 +275,8 @@ mod tests {
     /// python3 of pyenv was called "bash (the script itself), at last python3".
     #[test]
     fn a_wrapper_is_what_it_runs() {
-        let shim = "bash /root/.pyenv/shims/python3 etl.py -v";
-        assert!(wraps(shim, "/root/.pyenv/versions/3.11/bin/python3 etl.py -v"));
+        let shim = "bash /opt/pyenv/shims/python3 etl.py -v";
+        assert!(wraps(shim, "/opt/pyenv/versions/3.11/bin/python3 etl.py -v"));
         assert!(wraps("/bin/sh /usr/bin/tool in out", "java -jar /usr/lib/tool.jar in out"));
         assert!(!wraps("bash -c sleep 0.2; sleep 0.3", "sleep 0.3"));
         assert!(!wraps("bash report.sh", "gzip -9 a"));

@@ -95,9 +95,8 @@ fn head(report: &Report, place: &Place) -> String {
     let first = lines.next().unwrap_or_default();
     let more: String = lines.map(|line| format!("<p>{}</p>\n", shown(line))).collect();
     let advice = report.advice.iter();
-    let advice: String = advice
-        .map(|said| format!("<li>{}</li>\n", shown(&with_gain(said))))
-        .collect();
+    let advice: String =
+        advice.map(|said| format!("<li>{}</li>\n", shown(&with_gain(said)))).collect();
     let advice = match advice.is_empty() {
         true => advice,
         false => format!("<p>To try:</p>\n<ul class=\"remarks\">\n{advice}</ul>\n"),

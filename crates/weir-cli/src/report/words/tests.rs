@@ -273,7 +273,7 @@ fn advice_on_a_stage_says_what_it_did() {
     let mut tiny = run(vec![stage("python3 -u g.py", [950, 0, 0, 50, 0])]);
     writes(&mut tiny.stages[0], 1_000_000, 14_000_000);
     in_kernel(&mut tiny.stages[0], 600 * MS);
-    let said = "leave out -u: 1 python3 -u g.py writes 14 bytes a call in 1000 k calls";
+    let said = "leave out -u: 1 python3 -u g.py writes 14 bytes a call in 1.0 M calls";
     assert_eq!(advised(&tiny, false), said);
     let mut sorts = run(vec![stage("sort -k4", [950, 0, 50, 0, 0])]);
     sorts.stages[0].locale = Some(String::from("en_US.UTF-8"));

@@ -7,7 +7,14 @@ use unicode_width::UnicodeWidthStr;
 use weir_measure::host_pipes::{Rate, RateQuality};
 
 fn end(pid: i32, command: &str, waits: bool) -> End {
-    End { pid, command: command.to_owned(), fd: Some(1), waits: Some(waits), only: waits, quota_cpus: None }
+    End {
+        pid,
+        command: command.to_owned(),
+        fd: Some(1),
+        waits: Some(waits),
+        only: waits,
+        quota_cpus: None,
+    }
 }
 
 fn pipe(inode: u64, names: [&str; 2], rate: f64, fill_bytes: u64, waits: [bool; 2]) -> Row {

@@ -6,7 +6,10 @@ use crate::facts::{FoundGroup, Spread};
 /// A loop that started grep so often, inside of the first stage.
 fn loops(instances: u64, each_ms: u64) -> Run {
     let mut run = run(vec![stage("while read", [20, 0]), stage("tail -1", [5, 0, 990])]);
-    let grep = Stage { shared_file: Some("/d/orders.csv".to_string()), ..stage("grep -c x ...", [950, 0]) };
+    let grep = Stage {
+        shared_file: Some("/d/orders.csv".to_string()),
+        ..stage("grep -c x ...", [950, 0])
+    };
     run.groups = vec![FoundGroup {
         run: Run { wall_ns: 960 * MS, ..made::run(vec![grep]) },
         inside: Some(0),
