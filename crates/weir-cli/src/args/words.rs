@@ -256,7 +256,7 @@ mod tests {
     /// `weir buffer *` wrote the name of the second file to the terminal as it was.
     #[test]
     fn a_wrong_argument_is_shown_as_text() {
-        for line in ["why @", "buffer x @", "frob@", "top -a @"] {
+        for line in ["why 1 @", "buffer x @", "frob@", "top -a @"] {
             let line = line.replace('@', "a\u{1b}[2J\u{9b}\u{202e}");
             let args: Vec<OsString> =
                 std::iter::once("weir").chain(line.split(' ')).map(OsString::from).collect();
@@ -270,7 +270,7 @@ mod tests {
     /// "to pass '-p' as a value, use '-- -p'" is what nobody wanted to do.
     #[test]
     fn an_option_that_does_not_exist_is_no_value() {
-        for line in ["watch -p 1", "run -x", "top --nosuch"] {
+        for line in ["watch -x 1", "run -x", "top --nosuch"] {
             let args: Vec<OsString> =
                 std::iter::once("weir").chain(line.split(' ')).map(OsString::from).collect();
             let said = command_line::harmless(&args, read(&args).expect_err("refused"), read);
