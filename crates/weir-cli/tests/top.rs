@@ -120,8 +120,11 @@ fn idle_pipes_are_shown_to_who_asks_for_them() {
         (shown, document["hidden_idle"].as_u64().expect("a number"))
     };
     until("both are seen", || has(&["--all"]).0);
-    let (shown, hidden) = has(&[]);
-    assert!(!shown && hidden >= 2, "{shown} {hidden}");
+    // What a new process moved is not known at first.
+    until("they are hidden", || {
+        let (shown, hidden) = has(&[]);
+        !shown && hidden >= 2
+    });
     assert!(has(&["--filter", &pid.to_string()]).0);
 }
 
@@ -143,11 +146,14 @@ fn who_is_throttled_by_a_quota_is_named() {
         eprintln!("SKIPPED: no control group can be made here");
         return;
     };
-    let (writer, reader) = piped(&mut Command::new("yes"), &mut Command::new("cat"));
+    // It gets more than its quota whatever else runs here.
+    let mut busy = Command::new("nice");
+    let busy = busy.args(["-n", "-20", "perl", "-e", "1 while 1"]);
+    let (writer, reader) = piped(busy, &mut Command::new("cat"));
     group.add(writer.0.id() as i32);
     let (from, to) = (writer.0.id(), reader.0.id());
     until("the quota", || {
-        let found = between(&top(&["--interval", "500ms"]), from, to);
+        let found = between(&top(&["--all", "--interval", "500ms"]), from, to);
         found.is_some_and(|it| it["writers"][0]["quota_cpus"] == 0.2)
     });
 }
@@ -231,7 +237,8 @@ fn an_output_that_is_no_terminal_gets_one_table() {
         let output = command.stdin(Stdio::null()).output().expect("weir starts");
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         assert!(output.status.success() && !text.contains('\u{1b}'), "{text}");
-        let table = text.lines().filter(|line| !line.contains("of other users"));
+        let is_note = |line: &&str| line.contains("of other users") || line.contains("not shown");
+        let table = text.lines().filter(|line| !is_note(line));
         let columns: usize = columns.parse().expect("a number");
         assert!(table.clone().all(|line| line.chars().count() <= columns), "{text}");
         assert!(table.clone().any(|line| line.contains("yes")), "{text}");

@@ -184,8 +184,11 @@ fn two_that_fill_each_other_s_pipe_wait_in_a_circle() {
 fn who_computes_has_nothing_wrong() {
     let directory = directory();
     let staged = Staged::bash(directory.path(), "while :; do :; done");
-    let seen = says(staged.id(), &["computes: it uses"]);
-    assert_eq!(seen["chain"][0]["kind"], "computes");
+    // On a full host it may wait for a CPU for most of the time.
+    until("it computes", || {
+        let kind = why(staged.id())["chain"][0]["kind"].clone();
+        kind == "computes" || kind == "cpu"
+    });
 }
 
 #[test]
@@ -539,10 +542,11 @@ fn two_that_open_each_other_s_fifo_wait_in_a_circle() {
 #[test]
 fn who_opens_a_fifo_of_another_command_is_no_part_of_a_circle() {
     let directory = directory();
-    let text = "mkfifo f1 f2; bash -c 'cat < f1 | cat' & bash -c 'cat < f2 | cat' & wait $!";
+    let text = "mkfifo f1 f2; bash -c 'cat < f1 | cat' & bash -c 'cat < f2 | cat' & wait";
     let staged = Staged::bash(directory.path(), text);
-    let seen = says(staged.id(), &["opens the other end of the FIFO f2"]);
+    let seen = says(staged.id(), &["opens the other end of the FIFO f"]);
     assert_eq!(seen["circle_from"], Value::Null, "{seen:#}");
+    assert!(!seen["answer"].as_str().unwrap_or_default().contains("perhaps"), "{seen:#}");
 }
 
 #[test]

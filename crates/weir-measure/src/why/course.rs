@@ -44,6 +44,8 @@ pub struct Lately {
     pub queue: f64,
     /// The quota that throttled it, and the share of the time.
     pub quota: Option<(Quota, f64)>,
+    /// CPUs that threads used, or for which they waited, whose calls were not looked at.
+    pub unwatched: f64,
     /// Whether any of its threads ran.
     pub has_run: bool,
     /// Whether it is known to have written nothing.
@@ -107,7 +109,11 @@ impl Course {
         let used = total(pid, &ids).since(past.all);
         let quota = quota::between(&past.limits, &quota::again(&past.limits));
         let of = |(id, task): (&Pid, &TaskPast)| (*id, task.lately(pid, *id, passed_ns));
+        let watched = past.tasks.iter().map(|(id, task)| sched(pid, *id).since(task.first));
+        let watched = watched.fold(Sched::default(), Sched::plus);
+        let wanted = |it: Sched| it.cpu_ns.saturating_add(it.queue_ns) as f64 / passed_ns;
         Some(Lately {
+            unwatched: wanted(used) - wanted(watched),
             cpus: used.cpu_ns as f64 / passed_ns,
             queue: used.queue_ns as f64 / passed_ns,
             quota: quota.map(|quota| (quota, quota.throttled_ns as f64 / passed_ns)),

@@ -163,7 +163,9 @@ impl Looker {
 /// if it is a wait, and its share of the time.
 fn did(host: &open::Host, task: Pid, lately: &Lately) -> (Cause, bool, f64) {
     let busy = lately.cpus.max(lately.queue);
-    if busy < lately.longest_wait() || busy < COMPUTES {
+    // One of very many threads that computes is enough.
+    let all_watched = lately.unwatched < WAITS;
+    if all_watched && (busy < lately.longest_wait() || busy < COMPUTES) {
         let (wait, has_way_out, share) = waiting(host, task, Some(lately));
         if !matches!(wait, Cause::Computes { .. }) && busy < share.max(COMPUTES) {
             return (wait, has_way_out || lately.has_run, share);
