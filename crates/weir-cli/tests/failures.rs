@@ -50,9 +50,11 @@ fn a_writer_that_sigpipe_ended_is_told_of_where_pipefail_made_it_the_status() {
     let Some(ran) = run(&[], text) else { return };
     assert_eq!(ran.code(), 141);
     assert_eq!(roles(&ran), [(Some(2), "ended the script")]);
-    let sentence =
-        "status 141: line 2 of x.sh: yes was ended by SIGPIPE: head -1 had what it wanted";
-    assert!(ran.stderr().contains(sentence), "{}", ran.stderr());
+    // It may be too brief to be looked at.
+    let told = ["head -1", "(head)"].map(|reader| {
+        format!("status 141: line 2 of x.sh: yes was ended by SIGPIPE: {reader} had what it wanted")
+    });
+    assert!(told.iter().any(|sentence| ran.stderr().contains(sentence)), "{}", ran.stderr());
     let Some(ran) = run(&[], "yes | head -1\necho on\n") else { return };
     assert!(roles(&ran).is_empty() && !ran.stderr().contains("SIGPIPE"), "{}", ran.stderr());
 }
@@ -60,10 +62,12 @@ fn a_writer_that_sigpipe_ended_is_told_of_where_pipefail_made_it_the_status() {
 #[test]
 fn what_is_asked_in_a_condition_is_no_failure() {
     let text = "if ! ls /nosuch 2>&1; then :; fi\nls /nosuch2 || true\ngrep -q x /dev/null\n\
-                which nosuchprogram\nls /nosuch3\ntrue\n/bin/true\n";
+                which nosuchprogram\nperl -e 'sleep 1; exit 2'\ntrue\n/bin/true\n";
     let Some(ran) = run(&[], text) else { return };
     assert_eq!(roles(&ran), [(Some(5), "other")], "{}", ran.json["failed"]);
-    assert!(ran.stderr().contains("note: line 5 of x.sh: ls /nosuch3 ended with status 2"));
+    assert!(
+        ran.stderr().contains("note: line 5 of x.sh: perl -e sleep 1; exit 2 ended with status 2")
+    );
 }
 
 #[test]
@@ -89,9 +93,8 @@ fn a_build_s_failing_recipe_is_named() {
         return;
     }
     assert_eq!(ran.code(), 2);
-    assert!(
-        ran.stderr().contains("its last command: ls /nosuch ended with status 2"),
-        "{}",
-        ran.stderr()
-    );
+    // It may be too brief to be looked at.
+    let named = ["ls /nosuch", "(ls)"]
+        .map(|command| format!("its last command: {command} ended with status 2"));
+    assert!(named.iter().any(|said| ran.stderr().contains(said)), "{}", ran.stderr());
 }

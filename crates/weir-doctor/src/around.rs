@@ -102,15 +102,19 @@ fn others(run: &Run) -> impl Iterator<Item = CpuCause> {
     others.into_iter().chain(much(run.host.steal_cpus).map(CpuCause::Steal))
 }
 
+/// Returns what others used of the CPUs, where the run lost so much by it that it is worth a word.
+pub fn beside(run: &Run) -> Vec<CpuCause> {
+    let worth = queued(run) >= LOSS && queued_ns(run) >= LOSS_NS;
+    others(run).filter(|_| worth).collect()
+}
+
 /// Returns the cause of waits for a CPU: the quota, others, or the run's own stages, which filled
 /// the CPUs.
 pub(crate) fn explain(run: &Run) -> Vec<CpuCause> {
     let quota =
         throttled(run).map(|(quota, share)| CpuCause::Throttled { cpus: quota.cpus, share });
     let mut found: Vec<CpuCause> = quota.into_iter().collect();
-    if queued(run) >= LOSS && queued_ns(run) >= LOSS_NS {
-        found.extend(others(run));
-    }
+    found.extend(beside(run));
     if found.is_empty() && cpus_full(run) {
         found.push(CpuCause::Full);
     }

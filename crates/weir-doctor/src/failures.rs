@@ -139,7 +139,8 @@ fn is_above(seen: &[SeenProcess], at: usize, below: usize) -> bool {
 /// Whether a failure is no answer, no end of a pipeline, and not the echo of one below it.
 fn is_news(process: &SeenProcess, echoes: bool) -> bool {
     let Some(ending) = process.ending else { return false };
-    let label = process.executed.as_str();
+    // Of one too brief to be looked at no more than its program is known.
+    let label = if process.known { process.executed.as_str() } else { process.program.as_str() };
     // `sh -c tput` asks as `tput` does.
     let text = label.split_once(" -c ").filter(|_| is_shell(&process.program));
     let asked = [Some(label), text.map(|(_, text)| text)]

@@ -15,7 +15,7 @@ mod lines;
 pub use classes::{Class, WallSpan, classes, label};
 pub use critical::{CriticalPath, Link, critical_path};
 pub use jobs::{Jobs, jobs};
-pub use lines::{Piece, ScriptCommand, ScriptPipeline, line_of};
+pub use lines::{Piece, ScriptCommand, ScriptPipeline, line_of, only_of};
 
 /// What a program reads from, or writes to, for less than this part of its life (a fourth) is asked, and
 /// no stage of a pipeline with it.

@@ -31,6 +31,7 @@ pub fn compare(
     let other = |size: Option<u64>| size.is_some_and(|bytes| bytes != PLAIN_PIPE_BYTES);
     let has_others = has_pipes && (job.pipe_auto || job.pipe_sizes().into_iter().any(other));
     if tried.is_empty() && !has_others && plain_job.stages.len() == job.stages.len() {
+        standard.end_by_signals();
         tell(
             "nothing was compared: weir has no pipe to make larger here, and no advice that it can try",
         );
@@ -41,6 +42,7 @@ pub fn compare(
     let (plain_job, advised_job) = (entrant(plain_job), entrant(advised_job));
     let all = [&plain_job, &advised_job, &plain_job];
     let Some(samples) = super::rounds::rounds(&all, rounds, standard)? else {
+        standard.end_by_signals();
         tell("interrupted: nothing was compared");
         return Ok(None);
     };

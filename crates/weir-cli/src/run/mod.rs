@@ -79,6 +79,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     elastic::remember(&report);
     if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
         if report.run.stages.iter().any(|stage| stage.failure.is_some()) {
+            standard.end_by_signals();
             tell("nothing was compared: not all stages could be started");
         } else {
             report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;

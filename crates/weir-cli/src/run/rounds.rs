@@ -178,12 +178,18 @@ impl Standard {
     }
 }
 
-impl Drop for Standard {
-    /// No run follows: signals end weir, also while it waits to write its report.
-    fn drop(&mut self) {
+impl Standard {
+    /// No run follows: signals end weir, also while it waits to write what it says.
+    pub fn end_by_signals(&self) {
         for signal in heeded(&ENDS) {
             restore_default(signal);
         }
+    }
+}
+
+impl Drop for Standard {
+    fn drop(&mut self) {
+        self.end_by_signals();
     }
 }
 

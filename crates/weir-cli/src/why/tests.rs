@@ -140,8 +140,8 @@ fn who_may_not_look_is_told_why_and_root_is_not_sent_to_root() {
 fn what_makes_a_program_write_at_once_is_its_own_way() {
     let hint = |command: &str| {
         let named = Named { pid: 1, command: command.to_owned() };
-        let held_back = Some(HeldBack::Perhaps);
-        let link = WhyLink { named, held_back, ..process(1, Cause::Semaphore) };
+        let held_back = Some(HeldBack::Bytes(36));
+        let link = WhyLink { named, held_back, ..process(1, pipe(false, &[])) };
         words::hints(&Why { links: vec![link], circle: None, cut: false, left_out: 0 }).join("")
     };
     for (command, way) in [

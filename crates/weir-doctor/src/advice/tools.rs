@@ -35,7 +35,8 @@ pub(super) fn uncompressed_stream(run: &Run) -> Option<Advice> {
         return None;
     }
     let saved: Vec<(usize, u64)> = writers.iter().flat_map(|at| packing_ns(run, *at)).collect();
-    let gain = Gain::About(limits::without_some(run, &saved));
+    // Waits for a CPU would stay what they are: only the work becomes less.
+    let gain = Gain::About(limits::without_some(run, &saved) / limits::without_some(run, &[]));
     let kind = AdviceKind::UncompressedStream;
     Some(Advice { kind, stage: Some(first), pipe: None, gain })
 }

@@ -1,6 +1,6 @@
 //! Scripts written down by hand, and the lines of what was executed.
 
-use super::lines::{Piece, ScriptCommand, ScriptPipeline, line_of};
+use super::lines::{Piece, ScriptCommand, ScriptPipeline, line_of, only_of};
 use super::tests::{classed, looped, process, reads, writes};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -139,4 +139,17 @@ fn what_may_stand_on_two_lines_is_counted_with_neither() {
     };
     assert_eq!(of(&["tr a b"]), 20);
     assert_eq!(of(&["sort"]), 40, "no other line has it");
+}
+
+/// `grep -q x f` that failed within a millisecond had no line and no words.
+#[test]
+fn the_only_command_of_a_program_is_known_by_its_name() {
+    let script = [line(2, &["seq 9"]), line(3, &["grep -q x f"]), line(5, &["ls *", "wc -l"])];
+    assert_eq!(only_of(&script, "grep"), Some((1, Some("grep -q x f"))));
+    assert_eq!(only_of(&script, "ls"), Some((2, None)), "its words are not all known");
+    assert_eq!(only_of(&script, "cat"), None);
+    for other in ["nice grep y", "* y"] {
+        let two = [script[1].clone(), line(7, &[other])];
+        assert_eq!(only_of(&two, "grep"), None, "{other}");
+    }
 }

@@ -183,6 +183,31 @@ fn behind_runner(pieces: &[Piece]) -> Option<&[Piece]> {
     (ends && first && words.all(|word| is_option(word) || runs(word))).then(|| &pieces[1..])
 }
 
+/// Finds the pipeline of a script that has the only command of a program, and the words of that command
+/// where all of them are known. `None` where another one may start the program too.
+pub fn only_of<'s>(script: &'s [ScriptPipeline], name: &str) -> Option<(usize, Option<&'s str>)> {
+    let names = |text: &str| text.split(' ').any(|word| program(word) == name);
+    let may_start = |command: &ScriptCommand| match command {
+        ScriptCommand::Simple(pieces) => pieces.iter().enumerate().any(|(at, piece)| match piece {
+            Piece::Text(text) => names(text),
+            Piece::Any => at == 0,
+        }),
+        ScriptCommand::Unread(text) => text.contains(name),
+        ScriptCommand::Hidden => true,
+        ScriptCommand::Compound | ScriptCommand::Builtin => false,
+    };
+    let may = |pipeline: &&ScriptPipeline| pipeline.commands.iter().any(may_start);
+    let first = script.iter().position(|pipeline| may(&pipeline))?;
+    let is_only = script.iter().filter(may).count() == 1;
+    let mut commands = script[first].commands.iter().filter(|command| may_start(command));
+    let (Some(ScriptCommand::Simple(pieces)), None) = (commands.next(), commands.next()) else {
+        return None;
+    };
+    let Some(Piece::Text(text)) = pieces.first() else { return None };
+    let words = (pieces.len() == 1).then_some(text.as_str());
+    (is_only && program(text) == name).then_some((first, words))
+}
+
 /// Returns the place of an executed command in a pipeline; the last one where it is not there.
 pub(super) fn place_of(pipeline: &ScriptPipeline, executed: &str) -> usize {
     let is_it =

@@ -13,7 +13,7 @@ use weir_doctor::facts::{
 use weir_doctor::failures::{self, ScriptEnd};
 use weir_doctor::graph::{
     self, Class, CriticalPath, End, Jobs, ScriptPipeline, SeenProcess, WallSpan, classes,
-    instances, label,
+    instances, label, only_of,
 };
 use weir_doctor::partition::Times;
 use weir_doctor::programs::is_posix_shell;
@@ -210,7 +210,14 @@ impl<'a> Processes<'a> {
         let lines: HashMap<usize, (usize, usize)> = with_lines
             .flat_map(|(class, line)| class.rows.iter().flatten().map(move |at| (*at, line)))
             .collect();
-        let line = |at: usize| lines.get(&at).copied();
+        // Of one too brief to be looked at no more than its program is known.
+        let brief = |at: usize| {
+            let script = self.script_of(at).filter(|_| !self.seen[at].known)?;
+            let (place, words) =
+                only_of(&self.scripts.known[script].pipelines, &self.seen[at].program)?;
+            Some(((script, place), words))
+        };
+        let line = |at: usize| lines.get(&at).copied().or_else(|| Some(brief(at)?.0));
         let text_of = |at: usize| match self.script_of(at) {
             Some(script) => self.scripts.known[script].text.as_str(),
             None => text.unwrap_or_default(),
@@ -246,7 +253,9 @@ impl<'a> Processes<'a> {
         }
         for failure in failures::failures(&self.seen, &end) {
             let line = line(failure.process).map(|(script, place)| self.line(script, place));
-            let command = self.labels[failure.process].clone().unwrap_or_default();
+            let words = brief(failure.process).and_then(|(_, words)| words).map(str::to_owned);
+            let command =
+                words.or_else(|| self.labels[failure.process].clone()).unwrap_or_default();
             let same = |other: &&mut FailedCommand| {
                 let same = (&other.line, other.ending, other.role)
                     == (&line, failure.ending, failure.role);

@@ -7,13 +7,13 @@ use weir_ring::account::Account;
 use weir_ring::layout::{AccountLine, PipeHeader, SleepLine};
 use weir_ring::primitive::{AtomicU64, Ordering, fence};
 
-/// The header of a pipe, mapped so that `weir tune` can change it.
+/// The header of a pipe, mapped to be changed: by `weir tune`, and by an end in the memory that follows its own.
 #[derive(Debug)]
 pub struct HeaderPage(Mapping);
 
 impl HeaderPage {
     pub fn to_write(file: BorrowedFd) -> Result<HeaderPage> {
-        map(file, MapAccess::Inherited).map(HeaderPage)
+        map(file, MapAccess::Own).map(HeaderPage)
     }
 
     pub fn header(&self) -> &PipeHeader {

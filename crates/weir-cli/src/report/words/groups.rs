@@ -1,10 +1,11 @@
 //! The groups of a run in sentences: the share of the time that each took, and what held it up.
 
-use super::verdict::{named, numbered};
+use super::verdict::{beside_others, named, numbered};
 use super::{all_cpus, mark_word};
 use weir_command::units::seconds;
 use weir_command::units::words::{count, cpus, mean_time, percent, stage};
 use weir_command::widths::cut;
+use weir_doctor::around::beside;
 use weir_doctor::facts::{Evidence, FoundGroup, Line, Run, Unseen};
 use weir_doctor::graph::{CriticalPath, Jobs, Link};
 use weir_doctor::groups::{MoreJobs, Part, more_jobs};
@@ -16,6 +17,8 @@ use weir_policy::text::printable;
 const LONGEST: usize = 51;
 /// The largest number of links of a critical path in a sentence.
 const MOST_LINKS: usize = 8;
+/// A path whose share is less than this below that of a group is not shorter: the build starts first.
+const LESS: f64 = 0.05;
 /// The smallest share of a stage's time at which a group inside of it is named.
 const INSIDE: f64 = 0.25;
 
@@ -39,11 +42,12 @@ pub fn groups(run: &Run, parts: &[Part]) -> String {
     let mut lines: Vec<String> = parts.iter().map(line).collect();
     let most = parts.first().map_or(0.0, |part| part.share);
     // Of a build, what was waited for one after the other says more than what ran for longest.
-    let leads = |path: &CriticalPath| run.jobs.is_some() && path.share >= most;
+    let leads = |path: &CriticalPath| run.jobs.is_some() && path.share >= most - LESS;
     let leads = run.critical_path.as_ref().is_some_and(leads);
     let around = critical_path(run).into_iter().chain(run.jobs.and_then(|of| jobs(run, of)));
     let place = if leads { 0 } else { lines.len() };
     lines.splice(place..place, around);
+    lines.extend(beside_others(run, beside(run).iter()));
     lines.join("\n")
 }
 

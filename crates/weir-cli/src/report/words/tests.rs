@@ -289,7 +289,8 @@ fn advice_on_a_stage_says_what_it_did() {
     reads(&mut zipped.stages[0], 9_600_000, 9_600_000);
     let (kind, gain) = (AdviceKind::LargerReads, Gain::About(2.0));
     let reads = Advice { kind, stage: Some(0), pipe: None, gain };
-    let said = "let it read in larger blocks: 1 gzip -dc f.gz reads 1 byte a call in 9600 k calls";
+    let said = "let it read in larger blocks (in its code, or by an option of its own): 1 gzip -dc f.gz reads \
+                1 byte a call in 9.6 M calls";
     assert_eq!(advice(&zipped, &reads, false), said);
 }
 
@@ -352,6 +353,14 @@ fn who_waited_for_a_process_outside_has_its_own_number() {
     let mut script = Run { groups: found, script: true, ..run(stages) };
     let said = |run: &Run| groups(run, &weir_doctor::groups::parts(run));
     assert!(said(&script).contains("on CPU 85 % of its time; 2 psql -c x waited for it"));
+    // Of a script, the neighbours were named in advice and nowhere else.
+    let mut crowded = script.clone();
+    crowded.host.others_cpus = Some(1.2);
+    assert!(!said(&crowded).contains("beside others"));
+    crowded.stages[0].times.queue_ns = 400 * MS;
+    let note =
+        "\nbeside others: other processes used 1.2 of 2 CPUs, and stages waited 0.4 s for a CPU";
+    assert!(said(&crowded).ends_with(note), "{}", said(&crowded));
     // What is found inside of a stage has no number.
     script.groups.remove(0);
     (script.groups[0].first_stage, script.groups[0].inside) = (None, Some(0));

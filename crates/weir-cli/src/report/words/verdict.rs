@@ -152,7 +152,10 @@ pub(super) fn short_stage(run: &Run, position: usize) -> String {
 }
 
 /// `beside others: other processes used 1.2 of 2 CPUs, and stages waited 3.1 s for a CPU`.
-fn beside_others<'a>(run: &Run, others: impl Iterator<Item = &'a CpuCause>) -> Option<String> {
+pub(super) fn beside_others<'a>(
+    run: &Run,
+    others: impl Iterator<Item = &'a CpuCause>,
+) -> Option<String> {
     let who: Vec<String> = others.map(|found| around(run, found)).collect();
     let waited = queued_ns(run) as f64 / 1e9;
     (!who.is_empty()).then(|| {
