@@ -4,6 +4,7 @@ mod common;
 
 use common::{WEIR, have, pipeline, weir_run};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use weir_measure::sys::spawn::spawn;
 
@@ -14,7 +15,9 @@ fn same(text: &str, set: &[&str], flags: &[&str]) {
     let run = |command: &mut Command| {
         let output = command.current_dir(directory.path()).stdin(Stdio::null()).output();
         let output = output.expect("it starts");
-        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+        // As a shell tells it.
+        let status = output.status.code().or(output.status.signal().map(|signal| 128 + signal));
+        (status, String::from_utf8_lossy(&output.stdout).into_owned())
     };
     let bash = run(Command::new("bash").args(set).args(["-c", "--", text]));
     let weir = run(Command::new(WEIR).args(["run", "--quiet"]).args(flags).arg(text));
