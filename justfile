@@ -34,7 +34,7 @@ corpus *ARGS:
 
 # The API documentation, the manual pages and the completions
 docs: man completions
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --locked
+    RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --all-features --no-deps --locked
 
 # The manual pages, into target/man
 man: commands

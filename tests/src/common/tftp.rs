@@ -58,7 +58,7 @@ to = ('10.9.0.2', 69)
 ask = lambda name: b'\\0\\1' + name + b'\\0octet\\0'
 ";
 
-/// Runs a script of Python in the bed, after [`PYTHON`]; it must succeed.
+/// Runs a script of Python in the bed, after `PYTHON`; it must succeed.
 pub fn script(bed: &Bed, text: &str) {
     let mut command = bed.command("timeout");
     command.args(["50", python(), "-c", &format!("{PYTHON}{text}")]);
