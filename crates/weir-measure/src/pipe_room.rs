@@ -52,8 +52,8 @@ pub fn resize(pipe: impl AsFd, bytes: u64) -> Result<(), Refusal> {
     let is_set = match bytes {
         _ if bytes > pipe_limit_bytes() => return set().map_err(|_| Refusal::TooLarge),
         _ if bytes <= usual_bytes() => set(),
-        // What others need is taken for a moment, and the pipe enlarged beside it. Those who may exceed
-        // the limit are refused nothing.
+        // What others need is taken for a moment, and the pipe enlarged beside it. Those who may
+        // exceed the limit are refused nothing.
         _ => take_for_others(pages_for_others()).and_then(|_taken| set()),
     };
     is_set.map_err(|error| match error {

@@ -44,8 +44,8 @@ pub(super) fn more_cpus(run: &Run) -> Option<Advice> {
     if run.stages.iter().any(|stage| starting_share(run, stage).is_some()) {
         return None;
     }
-    // A stage of one task uses one CPU, and a sort that has read all its input works alone: CPU time
-    // alone does not show that a further CPU would have had work.
+    // A stage of one task uses one CPU, and a sort that has read all its input works alone: CPU
+    // time does not show that a further CPU would have had work.
     let none_waits = scarcity == Scarcity::Full && around::queued(run) < WORK_FOR_MORE;
     // Stages on two CPUs that wake each other for every few bytes lose what the second one gains.
     let none_gains = scarcity == Scarcity::Full && passes_tiny_pieces(run);

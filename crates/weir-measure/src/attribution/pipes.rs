@@ -186,10 +186,10 @@ impl PipeWatch {
         self.totals.note_capacity(capacity_bytes);
         let stands = self.now.is_some_and(|before| before.bytes == bytes);
         let full = match &writer {
-            // A pipe counts pages, and one that holds few bytes may be full all the same: of packets,
-            // or behind a reader that has taken a part of a page. Mostly two pages written in turn
-            // hold more than one, since what fits is added to the last. (Once a pipe was polled, each
-            // write to it wakes readers, also where it was not empty.)
+            // A pipe counts pages, and one that holds few bytes may be full all the same: of
+            // packets, or behind a reader that has taken a part of a page. Mostly two pages written
+            // in turn hold more than one, since what fits is added to the last. (Once a pipe was
+            // polled, each write to it wakes readers, also where it was not empty.)
             Some(writer)
                 if bytes > 0
                     && bytes < capacity_bytes

@@ -97,8 +97,8 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     run.started = births.started("sh", wall_ns, &sampler.census(), births.once());
     around.set(&mut run, 0);
     run.quota = quota::between(&limits, &quota::again(&limits));
-    // Nobody tells what of the CPU time that others used was theirs, nor whether this process's limit of
-    // memory is theirs.
+    // Nobody tells what of the CPU time that others used was theirs, nor whether this process's
+    // limit of memory is theirs.
     (run.host.others_cpus, run.memory_limit) = (None, None);
     for group in &mut run.groups {
         (group.run.host, group.run.quota, group.run.memory_limit) = (run.host, run.quota, None);

@@ -144,8 +144,8 @@ pub(super) fn buffering(label: &str, program: &str, kind: AdviceKind) -> &'stati
         p if p.starts_with("python") => "let it buffer (no flush=True, no PYTHONUNBUFFERED)",
         "awk" | "gawk" | "mawk" => "leave out fflush() and -W interactive",
         "perl" => "leave $| unset",
-        // To a pipe, the C library writes in blocks unless the program flushes: stdbuf helps none that
-        // writes little at once, and programs of Go or Java not at all.
+        // To a pipe, the C library writes in blocks unless the program flushes: stdbuf helps none
+        // that writes little at once, and programs of Go or Java not at all.
         _ if kind == AdviceKind::LargerWrites => {
             "let it gather its output (a buffered writer in its code, or an option of its own)"
         }
