@@ -210,9 +210,10 @@ impl<'a> Processes<'a> {
         let lines: HashMap<usize, (usize, usize)> = with_lines
             .flat_map(|(class, line)| class.rows.iter().flatten().map(move |at| (*at, line)))
             .collect();
-        // Of one too brief to be looked at no more than its program is known.
+        // Of one too brief to be looked at, or of its neighbours in a pipeline, no more than the program
+        // is known.
         let brief = |at: usize| {
-            let script = self.script_of(at).filter(|_| !self.seen[at].known)?;
+            let script = self.script_of(at)?;
             let (place, words) =
                 only_of(&self.scripts.known[script].pipelines, &self.seen[at].program)?;
             Some(((script, place), words))
@@ -253,7 +254,8 @@ impl<'a> Processes<'a> {
         }
         for failure in failures::failures(&self.seen, &end) {
             let line = line(failure.process).map(|(script, place)| self.line(script, place));
-            let words = brief(failure.process).and_then(|(_, words)| words).map(str::to_owned);
+            let unknown = Some(failure.process).filter(|at| !self.seen[*at].known);
+            let words = unknown.and_then(|at| brief(at)?.1).map(str::to_owned);
             let command =
                 words.or_else(|| self.labels[failure.process].clone()).unwrap_or_default();
             let same = |other: &&mut FailedCommand| {
