@@ -210,8 +210,8 @@ impl<'a> Processes<'a> {
         let lines: HashMap<usize, (usize, usize)> = with_lines
             .flat_map(|(class, line)| class.rows.iter().flatten().map(move |at| (*at, line)))
             .collect();
-        // Of one too brief to be looked at, or of its neighbours in a pipeline, no more than the program
-        // is known.
+        // Of one too brief to be looked at, or of its neighbours in a pipeline, no more than the
+        // program is known.
         let brief = |at: usize| {
             let script = self.script_of(at)?;
             let (place, words) =
