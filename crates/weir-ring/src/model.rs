@@ -101,21 +101,21 @@ pub(super) fn until(word: &AtomicU32, futex: &Futex, mut look: impl FnMut() -> b
     }
 }
 
-/// Sends a record as the library does: the first one otherwise than those like it.
+/// Sends a record as the library does: those as long as the last one go fast.
 fn send(writer: &mut RecordWriter, heap: &Heap, record: &[u8]) {
-    if writer.is_like_the_last(record.len()) && writer.goes_like_the_last() {
-        return writer.send_like_the_last(heap, None, record);
+    if writer.may_go_fast(record.len()) {
+        return writer.send_fast(heap, None, record);
     }
     writer.fill(heap, record.len(), 0, record);
     writer.commit(heap, record.len());
-    writer.let_alike_go(u64::MAX);
+    writer.allow_fast(u64::MAX);
 }
 
 /// Receives the record that is there, as the library does.
 fn receive(reader: &mut RecordReader, heap: &Heap, record: &mut [u8]) {
     let word = reader.find(heap).expect("it is there");
-    if word == reader.word_like_the_last(record.len()) {
-        reader.take_like_the_last(heap, record);
+    if word == reader.fast_word(record.len()) {
+        reader.take_fast(heap, record);
         return;
     }
     reader.copy_out(heap, record.len(), 0, record);

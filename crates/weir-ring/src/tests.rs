@@ -81,9 +81,9 @@ proptest! {
                 Step::Write(count) => {
                     if writer.has_room(&heap, footprint(count)).expect("sound") {
                         let bytes = bytes_from(queue.len() as u64 + count as u64, count);
-                        let alike = writer.is_like_the_last(count) && writer.goes_like_the_last();
-                        if count % 2 == 0 && alike {
-                            writer.send_like_the_last(&heap, None, &bytes);
+                        let is_fast = writer.may_go_fast(count);
+                        if count % 2 == 0 && is_fast {
+                            writer.send_fast(&heap, None, &bytes);
                             queue.push_back(bytes);
                             continue;
                         }
@@ -103,7 +103,7 @@ proptest! {
                         } else {
                             let _ = writer.end_begun();
                             writer.commit(&heap, count);
-                            writer.let_alike_go(count as u64 % 3);
+                            writer.allow_fast(count as u64 % 3);
                             queue.push_back(bytes);
                         }
                     } else {
@@ -118,15 +118,15 @@ proptest! {
                     if let Some(wanted) = wanted {
                         let word = reader.find(&heap).expect("it is there");
                         let mut out = vec![0; wanted.len()];
-                        if word == reader.word_like_the_last(wanted.len()) {
-                            let owes_much = reader.take_like_the_last(&heap, &mut out);
+                        if word == reader.fast_word(wanted.len()) {
+                            let owes_much = reader.take_fast(&heap, &mut out);
                             prop_assert!(reader.owes_much() || !owes_much);
                         } else {
                             reader.copy_out(&heap, wanted.len(), 0, &mut out);
                             reader.consume(&heap, wanted.len(), true);
                         }
                         prop_assert_eq!(&out, &wanted);
-                        prop_assert!(word != reader.word_like_the_last(wanted.len() + 1));
+                        prop_assert!(word != reader.fast_word(wanted.len() + 1));
                     }
                 }
                 Step::GiveBack => reader.give_back(&heap),
@@ -173,8 +173,8 @@ proptest! {
         for _ in 0..100 {
             let Ok(Some(length)) = end.look(&heap) else { break };
             let mut out = vec![0; length];
-            if end.find(&heap) == Some(end.word_like_the_last(length)) {
-                end.take_like_the_last(&heap, &mut out);
+            if end.find(&heap) == Some(end.fast_word(length)) {
+                end.take_fast(&heap, &mut out);
             } else {
                 end.copy_out(&heap, length, 0, &mut out);
                 end.consume(&heap, length, false);

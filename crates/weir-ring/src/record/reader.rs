@@ -86,14 +86,14 @@ impl RecordReader {
     /// Returns the word of a record of `bytes`, if the last record was as long and lay in the ring;
     /// otherwise 0, which is no record's word. This is asked before the record is there.
     #[inline(always)]
-    pub fn word_like_the_last(&self, bytes: usize) -> u32 {
+    pub fn fast_word(&self, bytes: usize) -> u32 {
         if bytes == self.last.inline_bytes { COMMITTED | bytes as u32 } else { 0 }
     }
 
-    /// Copies a record out that has the [word of the last](RecordReader::word_like_the_last) and
-    /// fills `to`, and goes past it. Returns whether enough of the ring has gathered to be given back.
+    /// Copies a record out that has the [fast word](RecordReader::fast_word) and fills `to`, and goes
+    /// past it, in as few instructions as can be. Returns whether enough of the ring has gathered to be given back.
     #[inline(always)]
-    pub fn take_like_the_last(&mut self, memory: &impl RingMemory, to: &mut [u8]) -> bool {
+    pub fn take_fast(&mut self, memory: &impl RingMemory, to: &mut [u8]) -> bool {
         debug_assert_eq!(to.len(), self.last.inline_bytes);
         memory.copy_out(Area::Ring, self.read.ring.wrapping_add(self.sizes.head), to);
         self.read.ring = self.read.ring.wrapping_add(self.last.footprint.0);

@@ -11,8 +11,8 @@ pub struct RecordWriter {
     written: RecordPosition,
     /// Up to where both areas are known to be free.
     free: RecordPosition,
-    /// Up to where records like the last one go the usual way. Free up to there.
-    alike_until: u64,
+    /// Up to where records as long as the last one may go fast. Free up to there.
+    fast_until: u64,
     sizes: RingSizes,
     last: LastFootprint,
     /// The record that is being written in place.
@@ -25,7 +25,7 @@ pub struct RecordWriter {
 struct BegunRecord {
     bytes: usize,
     free: RecordPosition,
-    alike_until: u64,
+    fast_until: u64,
 }
 
 impl RecordWriter {
@@ -34,9 +34,9 @@ impl RecordWriter {
         let written = RecordPosition::alleged(&memory.header().writer)?;
         let sizes = RingSizes::of(memory);
         let last = LastFootprint::new(sizes.head);
-        let alike_until = written.ring;
+        let fast_until = written.ring;
         let (free, begun) = (written, None);
-        let mut writer = RecordWriter { written, free, alike_until, sizes, last, begun };
+        let mut writer = RecordWriter { written, free, fast_until, sizes, last, begun };
         writer.refresh(memory)?;
         Ok(writer)
     }
@@ -70,39 +70,32 @@ impl RecordWriter {
         self.is_known_to_fit(footprint)
     }
 
-    /// Lets up to `records` records like the last one [go the usual
-    /// way](RecordWriter::goes_like_the_last) from here on, as far as there is known to be room. So the
-    /// caller counts them without a counter: it looks around once no more of them may go.
-    pub fn let_alike_go(&mut self, records: u64) {
+    /// Lets up to `records` records of the last one's length [go fast](RecordWriter::send_fast) from here
+    /// on, as far as there is known to be room. So the caller counts them without a counter: it looks
+    /// around once no more of them may.
+    pub fn allow_fast(&mut self, records: u64) {
         let bytes = self.last.footprint.0.saturating_mul(records);
-        self.alike_until = self.written.ring.wrapping_add(bytes.min(self.room().0));
+        self.fast_until = self.written.ring.wrapping_add(bytes.min(self.room().0));
     }
 
     /// Whether a record of `bytes` is as long as the last one, and lies in the ring.
     #[inline(always)]
-    pub fn is_like_the_last(&self, bytes: usize) -> bool {
+    pub fn is_as_long_as_last(&self, bytes: usize) -> bool {
         bytes == self.last.inline_bytes
     }
 
-    /// Whether one more record that [`RecordWriter::is_like_the_last`] may go the usual way: there is
-    /// room for it, and fewer have gone than were let.
+    /// Whether a record of `bytes` may [go fast](RecordWriter::send_fast): it is as long as the last one,
+    /// there is room for it, and fewer have gone than were allowed.
     #[inline(always)]
-    pub fn goes_like_the_last(&self) -> bool {
+    pub fn may_go_fast(&self, bytes: usize) -> bool {
         // Signed: others may have gone beyond.
-        let left = self.alike_until.wrapping_sub(self.written.ring) as i64;
-        left >= self.last.footprint.0 as i64
+        let left = self.fast_until.wrapping_sub(self.written.ring) as i64;
+        self.is_as_long_as_last(bytes) && left >= self.last.footprint.0 as i64
     }
 
-    /// Sends a record that [`RecordWriter::is_like_the_last`] and
-    /// [goes like it](RecordWriter::goes_like_the_last). This is the usual way of a record, in as few
-    /// instructions as can be.
+    /// Sends a record that [may go fast](RecordWriter::may_go_fast), in as few instructions as can be.
     #[inline(always)]
-    pub fn send_like_the_last(
-        &mut self,
-        memory: &impl RingMemory,
-        header: Option<u32>,
-        bytes: &[u8],
-    ) {
+    pub fn send_fast(&mut self, memory: &impl RingMemory, header: Option<u32>, bytes: &[u8]) {
         let head = if header.is_some() { HEADER_BYTES } else { WORD_BYTES };
         debug_assert_eq!((head, bytes.len()), (self.sizes.head, self.last.inline_bytes));
         let at = self.written.ring;
@@ -176,16 +169,16 @@ impl RecordWriter {
     /// Begins a record of `bytes` that is to be written in place, and for which there is room.
     #[inline]
     pub fn begin(&mut self, bytes: usize) {
-        let RecordWriter { written, free, alike_until, .. } = *self;
-        self.begun = Some(BegunRecord { bytes, free, alike_until });
-        (self.free, self.alike_until) = (written, written.ring);
+        let RecordWriter { written, free, fast_until, .. } = *self;
+        self.begun = Some(BegunRecord { bytes, free, fast_until });
+        (self.free, self.fast_until) = (written, written.ring);
     }
 
     /// Ends the record that was begun, and returns its length.
     #[inline]
     pub fn end_begun(&mut self) -> Option<usize> {
-        let BegunRecord { bytes, free, alike_until } = self.begun.take()?;
-        (self.free, self.alike_until) = (free, alike_until);
+        let BegunRecord { bytes, free, fast_until } = self.begun.take()?;
+        (self.free, self.fast_until) = (free, fast_until);
         Some(bytes)
     }
 

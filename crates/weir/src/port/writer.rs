@@ -149,7 +149,7 @@ impl PortWriter {
                 return self.send_in_pieces(&parts.concat(), Until::Ever);
             }
         }
-        let sent = self.inner.send_parts_with(DATA | FIRST | LAST, parts, bytes, Until::Ever);
+        let sent = self.inner.send_parts(DATA | FIRST | LAST, parts, bytes, Until::Ever);
         sent.map_err(|error| self.explain(error))
     }
 
@@ -161,7 +161,7 @@ impl PortWriter {
                 return self.send_in_pieces(message, until);
             }
         }
-        let sent = self.inner.send_with(DATA | FIRST | LAST, message, until);
+        let sent = self.inner.send_within(Some(DATA | FIRST | LAST), message, until.timeout());
         sent.map_err(|error| self.explain(error))
     }
 
@@ -173,7 +173,7 @@ impl PortWriter {
         for (at, piece) in message.chunks(self.piece_bytes).enumerate() {
             let first = if at == 0 { FIRST } else { 0 };
             let last = if at + 1 == count { LAST } else { 0 };
-            let sent = self.inner.send_with(DATA | first | last, piece, until);
+            let sent = self.inner.send_within(Some(DATA | first | last), piece, until.timeout());
             sent.map_err(|error| self.explain(error))?;
         }
         Ok(())

@@ -77,17 +77,17 @@ fn a_record_that_is_given_up_is_zeroed_beside_the_word_that_the_reader_loads() {
                         writer.abandon(map);
                     } else {
                         // It is forgotten, which whoever looks for room again makes up for.
-                        assert!(!writer.is_known_to_hold(bytes) && !writer.goes_like_the_last());
+                        assert!(!writer.is_known_to_hold(bytes) && !writer.may_go_fast(bytes));
                         assert!(writer.has_room(map, room).expect("sound"));
                     }
-                    if writer.is_like_the_last(bytes) && writer.goes_like_the_last() {
+                    if writer.may_go_fast(bytes) {
                         let header = (kind == layout::MESSAGE).then_some(lap);
-                        writer.send_like_the_last(map, header, &vec![lap as u8; bytes]);
+                        writer.send_fast(map, header, &vec![lap as u8; bytes]);
                         continue;
                     }
                     fill(&writer, lap);
                     writer.commit(map, bytes);
-                    writer.let_alike_go(1);
+                    writer.allow_fast(1);
                 }
             });
             let mut reader = RecordReader::resume(map).expect("sound");
@@ -96,8 +96,8 @@ fn a_record_that_is_given_up_is_zeroed_beside_the_word_that_the_reader_loads() {
                 assert!(kind == layout::RECORD || reader.header(map) == lap);
                 let mut out = vec![0; bytes];
                 let word = reader.find(map).expect("it is there");
-                if word == reader.word_like_the_last(bytes) {
-                    reader.take_like_the_last(map, &mut out);
+                if word == reader.fast_word(bytes) {
+                    reader.take_fast(map, &mut out);
                 } else {
                     reader.copy_out(map, bytes, 0, &mut out);
                     reader.consume(map, bytes, true);

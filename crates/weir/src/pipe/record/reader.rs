@@ -28,16 +28,6 @@ use weir_ring::{Corrupt, record};
 /// ```
 pub type RecordReader = Endpoint<record::RecordReader>;
 
-/// What came of a record that was to be received as most are.
-enum Alike {
-    Taken,
-    /// It is of another length and has this word, or it is not there yet ([`NO_WORD`]).
-    Not(u32),
-}
-
-/// The word where there is no record.
-const NO_WORD: u32 = 0;
-
 impl Endpoint<record::RecordReader> {
     /// Receives the next record into `buffer`, waiting for it as long as it takes. Returns its
     /// length, or `None` once the writer is gone and every record is received.
@@ -48,10 +38,7 @@ impl Endpoint<record::RecordReader> {
     // A part of the caller's code, where the length of the buffer is often known.
     #[inline(always)]
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
-        match self.receive_alike(buffer, Timeout::Never) {
-            Alike::Taken => Ok(Some(buffer.len())),
-            Alike::Not(word) => self.receive_unlike(word, buffer).map_err(|error| *error),
-        }
+        self.receive_within(buffer, Timeout::Never)
     }
 
     /// Receives the next record, if there is one.
@@ -74,72 +61,50 @@ impl Endpoint<record::RecordReader> {
         self.receive_within(buffer, timeout.into())
     }
 
+    /// Receives the next record. Most come by [`receive_fast`](RecordReader::receive_fast), the others
+    /// by [`receive_slow`](RecordReader::receive_slow).
+    #[inline(always)]
     fn receive_within(&mut self, buffer: &mut [u8], timeout: Timeout) -> Result<Option<usize>> {
-        match self.receive_alike(buffer, timeout) {
-            Alike::Taken => Ok(Some(buffer.len())),
-            Alike::Not(word) => self.receive_other(word, buffer, timeout),
+        if self.receive_fast(buffer, timeout) {
+            return Ok(Some(buffer.len()));
         }
+        self.receive_slow(buffer, timeout)
     }
 
-    /// Receives the next record, if it is as long as the last one and as the buffer, and is there or
-    /// comes within the quick looks. Most records are and do.
+    /// Receives the next record in as few instructions as can be, if it is as long as the last one and
+    /// as the buffer, and is there or comes within the quick looks: whether it did.
     #[inline(always)]
-    fn receive_alike(&mut self, buffer: &mut [u8], timeout: Timeout) -> Alike {
+    fn receive_fast(&mut self, buffer: &mut [u8], timeout: Timeout) -> bool {
         let Endpoint { end, ring } = self;
-        let alike = ring.word_like_the_last(buffer.len());
-        let Some(map) = end.map.here() else { return Alike::Not(NO_WORD) };
-        match ring.find(&map) {
-            Some(word) if word == alike => {
-                let is_time = take_alike(ring, map, buffer);
+        let wanted = ring.fast_word(buffer.len());
+        let Some(map) = end.map.here() else { return false };
+        let is_time = match ring.find(&map) {
+            Some(word) if word == wanted => {
+                let is_time = take_fast(ring, map, buffer);
                 end.count_taken(1);
-                settled(end, ring, is_time);
-                return Alike::Taken;
+                is_time
             }
-            Some(word) => return Alike::Not(word),
-            None if timeout == Timeout::Now => return Alike::Not(NO_WORD),
-            None => {}
-        }
-        match look_soon(end, ring) {
-            Some((word, map)) if word == alike => {
-                let is_time = take_alike(ring, map, buffer);
-                settled(end, ring, is_time);
-                Alike::Taken
-            }
-            Some((word, _)) => Alike::Not(word),
-            None => Alike::Not(NO_WORD),
-        }
-    }
-
-    /// Receives the next record in another way than [most](Alike) are, waiting for it. The error is
-    /// boxed, so that what this returns fits into registers: the caller's code would keep it in memory
-    /// for all records, and so between a message and its answer.
-    #[cold]
-    #[inline(never)]
-    fn receive_unlike(
-        &mut self,
-        word: u32,
-        buffer: &mut [u8],
-    ) -> std::result::Result<Option<usize>, Box<Error>> {
-        self.receive_other(word, buffer, Timeout::Never).map_err(Box::new)
-    }
-
-    /// Receives the next record, which has this word or, if that is [`NO_WORD`], is not there yet.
-    fn receive_other(
-        &mut self,
-        word: u32,
-        buffer: &mut [u8],
-        timeout: Timeout,
-    ) -> Result<Option<usize>> {
-        let bytes = match self.ring.length(word) {
-            Some(bytes) if word != NO_WORD => Some(bytes),
-            _ => self.wait_for_next(timeout)?,
+            None if timeout != Timeout::Now => match look_soon(end, ring) {
+                Some((word, map)) if word == wanted => take_fast(ring, map, buffer),
+                _ => return false,
+            },
+            _ => return false,
         };
-        bytes.map_or(Ok(None), |bytes| self.receive_next(bytes, buffer))
+        settled(end, ring, is_time);
+        true
     }
 
-    /// Receives the next record, which is there and has this length.
-    #[inline(always)]
-    fn receive_next(&mut self, bytes: usize, buffer: &mut [u8]) -> Result<Option<usize>> {
+    /// Receives the next record, of any length, and waits for it after the quick looks.
+    #[inline(never)]
+    fn receive_slow(&mut self, buffer: &mut [u8], timeout: Timeout) -> Result<Option<usize>> {
+        let found = self.ring.find(&self.end.here()?);
+        let bytes = match found.and_then(|word| self.ring.length(word)) {
+            Some(bytes) => bytes,
+            None => match self.wait_for_next(timeout)? {
+                Some(bytes) => bytes,
+                None => return Ok(None),
+            },
+        };
         let Endpoint { end, ring } = self;
         if bytes > buffer.len() {
             return Err(too_small(end, bytes, buffer.len()));
@@ -337,8 +302,8 @@ fn look_soon<'a>(end: &'a mut End, ring: &record::RecordReader) -> Option<(u32, 
 /// Copies a record out that is as long as the last one and as the buffer, and adds it to the account.
 /// Returns whether it is time to give room back.
 #[inline(always)]
-fn take_alike(ring: &mut record::RecordReader, map: MapHere<'_>, buffer: &mut [u8]) -> bool {
-    let owes_much = ring.take_like_the_last(&map, buffer);
+fn take_fast(ring: &mut record::RecordReader, map: MapHere<'_>, buffer: &mut [u8]) -> bool {
+    let owes_much = ring.take_fast(&map, buffer);
     account_taken(map, 1, buffer.len()) || owes_much
 }
 

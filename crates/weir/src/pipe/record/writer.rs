@@ -27,16 +27,6 @@ use weir_ring::{Area, Corrupt, RingMemory, record};
 /// ```
 pub type RecordWriter = Endpoint<record::RecordWriter>;
 
-/// Why a record was not sent the usual way.
-enum NotAsBefore {
-    /// It is not as long as the last one.
-    OtherRecord,
-    /// It is time to look around, or this is another process.
-    OtherTimes,
-    /// The reader has closed or died.
-    Gone,
-}
-
 impl Endpoint<record::RecordWriter> {
     /// Sends a record, waiting for room as long as it takes.
     ///
@@ -46,8 +36,7 @@ impl Endpoint<record::RecordWriter> {
     // A part of the caller's code, where the length is often known.
     #[inline(always)]
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        let sent = self.send_as_before(None, bytes);
-        sent.or_else(|why| self.send_unlike(why, bytes).map_err(|error| *error))
+        self.send_within(None, bytes, Timeout::Never)
     }
 
     /// Sends a record if there is room for it.
@@ -55,7 +44,7 @@ impl Endpoint<record::RecordWriter> {
     /// # Errors
     /// [`ErrorKind::WouldBlock`]: there is none. Those of [`RecordWriter::send`].
     pub fn try_send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.send_within(bytes, Timeout::Now)
+        self.send_within(None, bytes, Timeout::Now)
     }
 
     /// Sends a record, if there is room for it in time.
@@ -63,109 +52,68 @@ impl Endpoint<record::RecordWriter> {
     /// # Errors
     /// [`ErrorKind::TimedOut`]: there was none. Those of [`RecordWriter::send`].
     pub fn send_timeout(&mut self, bytes: &[u8], timeout: impl Into<Timeout>) -> Result<()> {
-        self.send_within(bytes, timeout.into())
+        self.send_within(None, bytes, timeout.into())
     }
 
-    fn send_within(&mut self, bytes: &[u8], timeout: Timeout) -> Result<()> {
-        let sent = self.send_as_before(None, bytes);
-        sent.or_else(|why| self.send_other(why, None, bytes, timeout))
+    /// Sends a record, with a header to a memory whose records have one. Most go by
+    /// [`send_fast`](RecordWriter::send_fast), the others by [`send_slow`](RecordWriter::send_slow).
+    #[inline(always)]
+    pub(crate) fn send_within(
+        &mut self,
+        header: Option<u32>,
+        bytes: &[u8],
+        timeout: Timeout,
+    ) -> Result<()> {
+        if self.send_fast(header, bytes) {
+            return Ok(());
+        }
+        self.send_slow(header, bytes, timeout)
     }
 
-    /// Sends a record with a header, to a memory whose records have one.
-    #[inline]
-    pub(crate) fn send_with(&mut self, header: u32, bytes: &[u8], until: Until) -> Result<()> {
-        let sent = self.send_as_before(Some(header), bytes);
-        sent.or_else(|why| self.send_other(why, Some(header), bytes, until.timeout()))
-    }
-
-    /// Sends a record if it is as long as the last one, and all else is as it was at the last call.
-    /// This is the usual way of a record.
+    /// Sends a record in as few instructions as can be, if it is as long as the last one, there is
+    /// known to be room, and it is not yet time to look around. Returns false if it is not sent, or
+    /// the reader is gone.
     ///
     /// Whether the reader is gone is asked after the record is there for it: a record that nobody will
     /// read does no harm, and the one that waits for this record has it sooner.
     #[inline(always)]
-    fn send_as_before(
-        &mut self,
-        header: Option<u32>,
-        bytes: &[u8],
-    ) -> std::result::Result<(), NotAsBefore> {
+    fn send_fast(&mut self, header: Option<u32>, bytes: &[u8]) -> bool {
         let Endpoint { end, ring } = self;
-        if !ring.is_like_the_last(bytes.len()) {
-            return Err(NotAsBefore::OtherRecord);
+        let map = if ring.may_go_fast(bytes.len()) { end.map.here() } else { None };
+        let Some(map) = map else { return false };
+        ring.send_fast(&map, header, bytes);
+        let is_there = !end.is_gone_from(map, Role::Reader);
+        if is_there {
+            end.published(map, bytes.len());
         }
-        let map = if ring.goes_like_the_last() { end.map.here() } else { None };
-        let Some(map) = map else { return Err(NotAsBefore::OtherTimes) };
-        ring.send_like_the_last(&map, header, bytes);
-        if end.is_gone_from(map, Role::Reader) {
-            return Err(NotAsBefore::Gone);
-        }
-        end.published(map, bytes.len());
-        Ok(())
+        is_there
     }
 
-    /// Sends a record that did not go the usual way, waiting for room. The error is boxed, so that it
-    /// fits into a register: see [`RecordReader::receive_unlike`].
-    #[cold]
+    /// Sends a record of any length. Unless there is known to be room and all is as at the last call, it
+    /// looks around first, and waits for room.
     #[inline(never)]
-    fn send_unlike(
-        &mut self,
-        why: NotAsBefore,
-        bytes: &[u8],
-    ) -> std::result::Result<(), Box<Error>> {
-        self.send_other(why, None, bytes, Timeout::Never).map_err(Box::new)
-    }
-
-    /// Sends a record that did not go the usual way.
-    #[inline(never)]
-    fn send_other(
-        &mut self,
-        why: NotAsBefore,
-        header: Option<u32>,
-        bytes: &[u8],
-        timeout: Timeout,
-    ) -> Result<()> {
-        match why {
-            NotAsBefore::OtherRecord => self.send_otherwise(header, bytes, timeout),
-            NotAsBefore::OtherTimes => self.send_slowly(header, bytes, timeout),
-            NotAsBefore::Gone => Err(self.end.other_is_gone()),
+    fn send_slow(&mut self, header: Option<u32>, bytes: &[u8], timeout: Timeout) -> Result<()> {
+        // A record of the last one's length comes here once it is time to look around.
+        let looks_around = self.ring.is_as_long_as_last(bytes.len()) || !self.has_room(bytes.len());
+        if looks_around {
+            self.find_room(bytes.len(), timeout)?;
         }
-    }
-
-    /// Sends a record of another length than the last one.
-    fn send_otherwise(
-        &mut self,
-        header: Option<u32>,
-        bytes: &[u8],
-        timeout: Timeout,
-    ) -> Result<()> {
         let Endpoint { end, ring } = self;
-        let map = end.as_before().filter(|_| ring.is_known_to_hold(bytes.len()));
-        let Some(map) = map else { return self.send_slowly(header, bytes, timeout) };
+        let map = end.here()?;
         if let Some(header) = header {
             ring.put_header(&map, header);
         }
         ring.fill(&map, bytes.len(), 0, bytes);
         ring.commit(&map, bytes.len());
         end.published(map, bytes.len());
-        Ok(())
-    }
-
-    /// Looks around, finds room, and sends the record then.
-    #[cold]
-    #[inline(never)]
-    fn send_slowly(&mut self, header: Option<u32>, bytes: &[u8], timeout: Timeout) -> Result<()> {
-        self.find_room(bytes.len(), timeout)?;
-        if let Some(header) = header {
-            self.ring.put_header(&*self.end.map, header);
+        if looks_around {
+            ring.allow_fast(LOOK_EVERY.into());
         }
-        self.ring.fill(&*self.end.map, bytes.len(), 0, bytes);
-        self.commit(bytes.len())?;
-        self.ring.let_alike_go(LOOK_EVERY.into());
         Ok(())
     }
 
-    /// As [`RecordWriter::send_with`], for a record of `bytes` that lies in several parts.
-    pub(crate) fn send_parts_with(
+    /// Sends a record of `bytes` that lies in several parts, with a header.
+    pub(crate) fn send_parts(
         &mut self,
         header: u32,
         parts: &[&[u8]],
@@ -237,11 +185,13 @@ impl Endpoint<record::RecordWriter> {
     /// Makes sure that there is room for a record.
     #[inline]
     fn make_room(&mut self, bytes: usize, timeout: Timeout) -> Result<()> {
-        let Endpoint { end, ring } = self;
-        if end.as_before().is_some() && ring.is_known_to_hold(bytes) {
-            return Ok(());
-        }
-        self.find_room(bytes, timeout)
+        if self.has_room(bytes) { Ok(()) } else { self.find_room(bytes, timeout) }
+    }
+
+    /// Whether there is known to be room, and all is as at the last call.
+    #[inline]
+    fn has_room(&mut self, bytes: usize) -> bool {
+        self.end.as_before().is_some() && self.ring.is_known_to_hold(bytes)
     }
 
     #[cold]
