@@ -13,7 +13,6 @@ pub use table::{placements, text};
 use weir_command::output::{Output, check_distinct, print, print_err};
 
 use crate::args::BenchOptions;
-use history::History;
 use progress::BenchProgress;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -59,8 +58,7 @@ pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
     };
     // Refuse bad names now, not after the run.
     if let Some(name) = &options.save {
-        history::check_name(name)?;
-        History::open()?.check_free(name, options.replace)?;
+        history::prepare(name, options.replace)?;
     }
     let outputs = [("--json", options.json.path()), ("--html", options.html.as_deref())];
     check_distinct(outputs)?;
@@ -182,7 +180,7 @@ fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
         keep(write_page(path, report));
     }
     if let Some(name) = &options.save {
-        keep(History::open().and_then(|h| h.save(name, report, options.replace)));
+        keep(history::save(name, report, options.replace));
     }
     if let Some(fault) = fault {
         return Err(fault);

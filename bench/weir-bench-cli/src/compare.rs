@@ -9,10 +9,7 @@
 mod text;
 
 use crate::args::{CompareOptions, FailOn};
-use crate::bench::beside::is_phase;
-use crate::bench::history::{History, unknown};
-use crate::bench::measure_again;
-use crate::history::read;
+use crate::bench::{history, measure_again};
 use serde::Serialize;
 use std::f64::consts::SQRT_2;
 use std::process::ExitCode;
@@ -23,7 +20,7 @@ use weir_command::fault::{Fault, tell};
 use weir_command::output::{Outlet, check_json_apart};
 use weir_measure::pairs::{Unpaired, Verdict, holm, p_of_intervals};
 
-const SCHEMA: &str = "weir.compare/2";
+const SCHEMA: &str = "weir.compare/1";
 const UNPAIRED: &str = "unpaired: the two runs were not interleaved; a difference may come from the time of day, not from the host";
 /// The share of comparisons of a host with itself in which some case is called different.
 const ERROR_SHARE: f64 = 0.05;
@@ -122,12 +119,9 @@ fn load(name: &str) -> Result<Report, Fault> {
     if is_file(name) {
         let text = std::fs::read_to_string(name)
             .map_err(|error| Fault::unreadable(Some(name.as_ref()), error))?;
-        return read(&text, name);
+        return history::parse(&text, name);
     }
-    match History::open_existing()? {
-        Some(history) => read(&history.load(name)?, name),
-        None => Err(unknown(name, None)),
-    }
+    history::load(name)
 }
 
 fn compared(
@@ -222,11 +216,6 @@ fn differences(a: &Report, b: &Report) -> Vec<HostDifference> {
         .collect()
 }
 
-/// Whether a figure is a difference of cases. Runs from before that was recorded show some of them.
-fn is_difference(case: &CaseRecord) -> bool {
-    case.is_difference || case.low <= 0.0 || is_phase(case)
-}
-
 /// One value for each process, normalised to the common speed of the reference loop.
 fn values(case: &CaseRecord, typical: Typical, nominal_ns: f64) -> Vec<f64> {
     let beside = &case.beside;
@@ -314,7 +303,7 @@ impl Judge<'_> {
     /// Compares a case. The interval is widened by how far hosts drift between runs, once for each run.
     fn look(&self, one: &CaseRecord, other: &CaseRecord) -> Unjudged {
         // The same for both, even if only one of them shows that it is a difference.
-        let is_difference = is_difference(one) || is_difference(other);
+        let is_difference = one.is_difference || other.is_difference;
         let typical = Typical::of(one.unit, one.is_by_ticks(), is_difference);
         let nominal_ns = if one.normalised == other.normalised { self.nominal_ns } else { 0.0 };
         let [a, b] = [one, other].map(|case| values(case, typical, nominal_ns));

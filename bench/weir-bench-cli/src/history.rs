@@ -1,12 +1,11 @@
 //! `weir history`: the saved runs of `weir bench`.
 
 use crate::args::{Export, HistoryCommand, HistoryShowOptions, HistoryVerb};
-use crate::bench::history::{History, SavedRun, unknown};
+use crate::bench::history::{self, SavedRun};
 use crate::bench::{self, export};
 use serde_json::json;
 use std::process::ExitCode;
 use weir_bench::engine::params::Unit;
-use weir_bench::engine::record::Report;
 use weir_command::fault::{Fault, tell};
 use weir_command::json;
 use weir_command::json_option::JsonOption;
@@ -20,22 +19,14 @@ pub fn history(command: &HistoryCommand) -> Result<ExitCode, Fault> {
         Some(HistoryVerb::List(options)) => list(&options.json)?,
         Some(HistoryVerb::Show(options)) => show(options)?,
         Some(HistoryVerb::Export(options)) => export(&options.name, options.format)?,
-        Some(HistoryVerb::Remove(options)) => opened(&options.name)?.remove(&options.name)?,
+        Some(HistoryVerb::Remove(options)) => history::remove(&options.name)?,
         None => list(&command.list.json)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens the history in which to look for the run.
-fn opened(name: &str) -> Result<History, Fault> {
-    History::open_existing()?.ok_or_else(|| unknown(name, None))
-}
-
 fn list(option: &JsonOption) -> Result<(), Fault> {
-    let entries = match History::open_existing()? {
-        Some(history) => history.list()?,
-        None => Vec::new(),
-    };
+    let entries = history::list()?;
     let mut outlet = Outlet::open(option)?;
     let text = || if entries.is_empty() { String::new() } else { table(&entries) };
     outlet.say(SCHEMA, || json!({ "runs": entries }), text)?;
@@ -47,7 +38,7 @@ fn list(option: &JsonOption) -> Result<(), Fault> {
 
 fn show(options: &HistoryShowOptions) -> Result<(), Fault> {
     check_distinct([("--json", options.json.path()), ("--html", options.html.as_deref())])?;
-    let report = read(&opened(&options.name)?.load(&options.name)?, &options.name)?;
+    let report = history::load(&options.name)?;
     if let Some(mut file) = Output::open(&options.json)? {
         file.write(&json::whole(&report)?)?;
     }
@@ -61,7 +52,7 @@ fn show(options: &HistoryShowOptions) -> Result<(), Fault> {
 }
 
 fn export(name: &str, format: Export) -> Result<(), Fault> {
-    let report = read(&opened(name)?.load(name)?, name)?;
+    let report = history::load(name)?;
     match format {
         Export::Weir => print_json(&json::whole(&report)?),
         Export::Hyperfine => {
@@ -73,11 +64,6 @@ fn export(name: &str, format: Export) -> Result<(), Fault> {
         Export::Bencher => print_json(&export::bencher(&report)),
         Export::Go => print(&export::go(&report)),
     }
-}
-
-/// Parses a report; `name` is for the error.
-pub fn read(text: &str, name: &str) -> Result<Report, Fault> {
-    Report::from_json(text).map_err(Fault::cannot(&format!("read '{name}'")))
 }
 
 fn table(entries: &[SavedRun]) -> String {

@@ -137,7 +137,7 @@ fn the_list_names_every_suite_and_its_cases() {
 fn no_case_of_round_trips_keeps_another_from_being_made() {
     let cases = "joy-ipc/two-way weir-record (4|48|64|512) B";
     let output = bench(&["-p", "same-cpu", "-b", "1s", "--json", "-", cases]);
-    let report = schema::check_text("weir.bench/2", &output.stdout);
+    let report = schema::check_text("weir.bench/1", &output.stdout);
     let text = report.to_string();
     assert!(!text.contains("os error 16"), "{text}");
     let names = report["cases"].as_array().expect("cases").iter();
@@ -149,7 +149,7 @@ fn the_report_has_what_the_schema_promises() {
     let _alone = alone();
     let output = bench(&[QUICK.as_slice(), &["--json", "-", "--quiet", "--seed", "7"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let json = schema::check_text("weir.bench/2", &output.stdout);
+    let json = schema::check_text("weir.bench/1", &output.stdout);
     assert_eq!((&json["seed"], &json["interrupted"]), (&7.into(), &false.into()));
     assert_eq!(json["suites_asked"], serde_json::json!(["joy-syscall"]));
     assert!(json["host"]["kernel"].as_str().is_some_and(|kernel| kernel.starts_with("Linux")));
@@ -279,7 +279,7 @@ fn interrupted_later_it_keeps_what_was_measured() {
     assert!(said(&output).contains("weir: interrupted: the report holds what was measured"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("interrupted after ") && text.contains("read of 1 byte"), "{text}");
-    let json = schema::check_text("weir.bench/2", &std::fs::read(&file).expect("written"));
+    let json = schema::check_text("weir.bench/1", &std::fs::read(&file).expect("written"));
     assert_eq!(json["interrupted"], true);
     let cases = json["cases"].as_array().expect("cases");
     assert!(!cases.is_empty() && cases.iter().all(|case| case["processes"].as_u64() >= Some(2)));
@@ -321,7 +321,7 @@ fn what_others_do_with_the_cpus_is_seen_and_told() {
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(shown.contains("CPUs while it ran (busy: figures of a busy host)"), "{shown}");
     let json = text.lines().find(|line| line.starts_with('{')).expect("a report");
-    let json = schema::check_text("weir.bench/2", json.as_bytes());
+    let json = schema::check_text("weir.bench/1", json.as_bytes());
     let state = &json["host"]["state"];
     assert_eq!((&json["load"], &state["busy"]), (&"none".into(), &true.into()));
     for when in ["before", "during"] {

@@ -14,7 +14,7 @@ fn compared(change_a: impl Fn(&mut Value), change_b: impl Fn(&mut Value)) -> Val
     let a = place.report("a.json", &[("one", 100.0)], |report| change_a(&mut report["cases"][0]));
     let b = place.report("b.json", &[("one", 100.0)], |report| change_b(&mut report["cases"][0]));
     let json = place.weir(&["compare", &a, &b, "--json", "-"]);
-    schema::check_text("weir.compare/2", &json.stdout)["cases"][0].take()
+    schema::check_text("weir.compare/1", &json.stdout)["cases"][0].take()
 }
 
 /// Keeps the batches of the first processes only, each of which takes this long.
@@ -50,7 +50,7 @@ fn few_processes_have_an_interval_and_are_normalised() {
     assert_eq!(one["verdict"]["kind"], "inconclusive", "{one}");
 }
 
-/// What an earlier weir normalised, and a later one did not, seemed to take longer by the CPU's speed.
+/// What was normalised in one run alone seemed to take longer by the CPU's speed.
 #[test]
 fn what_is_normalised_in_one_run_alone_is_compared_as_timed() {
     let slow_cpu = |case: &mut Value| {
@@ -65,6 +65,7 @@ fn difference(case: &mut Value, middle: f64) {
     let samples: Vec<f64> = (0..40).map(|at| middle + f64::from(at * 7 % 10) / 4.5 - 1.0).collect();
     (case["samples"], case["estimate"]) = (json!(samples), json!(middle));
     (case["low"], case["high"]) = (json!(middle - 0.5), json!(middle + 0.5));
+    case["is_difference"] = json!(true);
 }
 
 /// By the ratio of its figures, 3, the second of these seemed to take longer.
@@ -77,7 +78,7 @@ fn differences_below_nothing_are_judged_by_their_sign() {
     assert!((b + 30.0).abs() < 0.5, "{one}");
 }
 
-/// The interval of one run reaches 0, that of the other does not: that is no difference of the two.
+/// The interval of one run reaches 0, that of the other does not: they do not differ.
 #[test]
 fn a_difference_is_taken_alike_in_both_runs() {
     let reaches_nothing = |case: &mut Value| {

@@ -25,7 +25,7 @@ use weir_command::units::{bytes, capacity, count, seconds};
 use weir_command::widths::{clip, cut, wrap};
 use weir_measure::proc::{identity, program_file, words};
 
-const SCHEMA: &str = "weir.stat/2";
+const SCHEMA: &str = "weir.stat/1";
 /// Most bytes read of a command.
 const COMMAND_BYTES: usize = 1 << 20;
 

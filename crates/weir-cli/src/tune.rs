@@ -15,7 +15,7 @@ use weir_command::units::capacity;
 use weir_measure::machine::page_bytes;
 use weir_policy::pipe::{MOST_BYTES, MOST_SHIFT};
 
-const SCHEMA: &str = "weir.tune/3";
+const SCHEMA: &str = "weir.tune/1";
 /// The schema for a pipe in use.
 const PIPE_SCHEMA: &str = "weir.tune.pipe/1";
 

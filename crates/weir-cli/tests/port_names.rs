@@ -131,17 +131,17 @@ fn ports_are_listed_shown_and_removed() {
     WRITER weir 0 0 2 10 B 2 256 KiB 0 0 0 -
     ");
     let stat = place.json("stat live --json -");
-    schema::check("weir.port.stat/2", &stat);
+    schema::check("weir.port.stat/1", &stat);
     assert_eq!((&stat["stale"], &stat["reader"]["command"]), (&false.into(), &"weir".into()));
     assert_eq!(stat["reader"]["pid"], live.child.id());
     let gid = rustix::process::getegid().as_raw();
     assert_eq!((&stat["reader"]["gid"], &stat["writers"][0]["gid"]), (&gid.into(), &gid.into()));
     let account = &stat["account"];
     assert_eq!((&account["messages"], &account["writers_open"]), (&2.into(), &1.into()));
-    schema::check("weir.port.stat/2", &place.json("stat dead --json -"));
+    schema::check("weir.port.stat/1", &place.json("stat dead --json -"));
     assert_eq!(stat["writers"][0]["pid"], writer.child.id());
     let list = place.json("list --json -");
-    schema::check("weir.port.list/2", &list);
+    schema::check("weir.port.list/1", &list);
     assert_eq!(
         (&list["ports"][0]["stale"], &list["ports"][0]["reader"]),
         (&true.into(), &Value::Null)

@@ -47,9 +47,7 @@ pub struct HostUse {
     pub idle_cpus: f64,
     /// CPUs that the hypervisor took away for other guests.
     pub steal_cpus: f64,
-    /// CPUs that a quota of a control group kept its processes from; 0 without a quota. 0 also in
-    /// reports that did not look.
-    #[serde(default)]
+    /// CPUs that a quota of a control group kept its processes from; 0 without a quota.
     pub throttled_cpus: f64,
     /// Share of the time in which some task waited for a CPU (`/proc/pressure/cpu`, of the whole
     /// host), where the kernel counts it.

@@ -15,7 +15,7 @@ use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 /// "weirbord" as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirbord");
 /// The version of this layout.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 1;
 
 /// Words of the lowest row.
 const LEAVES: usize = if cfg!(loom) { 2 } else { 256 };

@@ -9,7 +9,7 @@ use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence};
 /// "weirflag" as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirflag");
 /// The version of this layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 1;
 
 /// The words of a cluster.
 #[repr(C, align(128))]

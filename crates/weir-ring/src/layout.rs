@@ -6,7 +6,7 @@ use crate::primitive::{AtomicU32, AtomicU64};
 /// "weirpipe" as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirpipe");
 /// The version of this layout; memory of another version is refused.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 1;
 /// [`Fixed::kind`] of a stream.
 pub const STREAM: u32 = 1;
 /// [`Fixed::kind`] of a record pipe.

@@ -219,13 +219,13 @@ fn other_files_of_the_name_are_refused_and_kept() {
 #[test]
 fn a_file_of_another_version_is_refused_by_its_version() {
     let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("old");
+    let path = directory.path().join("flags");
     let mut page = vec![0_u8; rustix::param::page_size()];
     page[..8].copy_from_slice(b"weirflag");
-    page[8..12].copy_from_slice(&1_u32.to_ne_bytes());
+    page[8..12].copy_from_slice(&2_u32.to_ne_bytes());
     std::fs::write(&path, &page).expect("written");
-    let error = Flags::named(&path).expect_err("an old one").to_string();
-    assert!(error.contains("of version 1") && error.contains("remove the file"), "{error}");
+    let error = Flags::named(&path).expect_err("another one").to_string();
+    assert!(error.contains("of version 2") && error.contains("remove the file"), "{error}");
     assert_eq!(std::fs::read(&path).expect("kept"), page);
 }
 

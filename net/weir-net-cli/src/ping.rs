@@ -168,7 +168,7 @@ impl Asking<'_> {
     fn finish(mut self) -> Result<ExitCode, Fault> {
         let summary = self.pinger.summary();
         let text = || format!("-- {}: {summary}\n", self.options.destination);
-        self.outlet.say("weir.net.ping/2", || json(self.options, &summary), text)?;
+        self.outlet.say("weir.net.ping/1", || json(self.options, &summary), text)?;
         Ok(if summary.counts.received > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

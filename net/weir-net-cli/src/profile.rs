@@ -15,7 +15,7 @@ use weir_command::output::{Outlet, check_json_apart, progress_bar};
 use weir_command::signals::{Again, stop_flag};
 use weir_profile::{LEASE, Observation, Observed, ProfileReport};
 
-const SCHEMA: &str = "weir.net.profile/2";
+const SCHEMA: &str = "weir.net.profile/1";
 /// The process and the subroutine whose calls are packets.
 const PACKETS: (&str, &str) = ("switch", "ip.verify");
 /// The most files that are read.

@@ -25,7 +25,7 @@ pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
     let counts = relay.counts();
     let [to_right, to_left] = &counts;
     let body = || json!({"seed": seed, "to_right": to_right, "to_left": to_left});
-    outlet.say("weir.net.relay/2", body, || text(seed, &counts))?;
+    outlet.say("weir.net.relay/1", body, || text(seed, &counts))?;
     ran.map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -13,7 +13,7 @@ use weir::{Options, RecordDuplex};
 /// Has the daemon ask, and returns the summary.
 fn ask(bed: &Bed, args: &str) -> Value {
     let output = bed.run_net(&format!("ping --by-daemon --tun weir0 -q --json - {args}"));
-    schema::check_text("weir.net.ping/2", &output.stdout)
+    schema::check_text("weir.net.ping/1", &output.stdout)
 }
 
 /// The requests in the log of the switch.

@@ -64,7 +64,7 @@ fn a_packet_s_time_is_what_all_processes_of_the_switch_used() {
     let _published = weir_profile::publish(&path, "switch").expect("published");
     switches_until(|| {
         let text = ended(place.start(net_profile(&place, "--seconds 0.3 --json -")));
-        let json = schema::check_text("weir.net.profile/2", text.as_bytes());
+        let json = schema::check_text("weir.net.profile/1", text.as_bytes());
         assert_eq!(json["gone"], json!([]));
         let switch = &json["processes"][0];
         assert_eq!((switch["process"].as_str(), &switch["pid"]), (Some("switch"), &json!(me)));
@@ -85,7 +85,7 @@ fn a_packet_s_time_is_what_all_processes_of_the_switch_used() {
         let file = format!("-i 0.1 --json - {}", path.display());
         let mut lines = place.start(net_profile(&place, &file));
         for _ in 0..2 {
-            let line = schema::check_text("weir.net.profile/2", lines.line().as_bytes());
+            let line = schema::check_text("weir.net.profile/1", lines.line().as_bytes());
             assert_eq!(line["processes"][0]["pid"], json!(me));
         }
         lines.kill(Signal::INT);

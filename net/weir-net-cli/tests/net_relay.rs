@@ -45,7 +45,7 @@ fn counts(mut relay: Process) -> [Value; 2] {
     };
     until("it has said what it counted", || document().is_some());
     let counts = document().expect("said");
-    schema::check("weir.net.relay/2", &counts);
+    schema::check("weir.net.relay/1", &counts);
     [counts["to_right"].clone(), counts["to_left"].clone()]
 }
 

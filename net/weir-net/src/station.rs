@@ -22,7 +22,7 @@ use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
 use weir_profile::Span;
 
 /// Schema name of the statistics.
-pub const STATISTICS_SCHEMA: &str = "weir.net.stat/2";
+pub const STATISTICS_SCHEMA: &str = "weir.net.stat/1";
 /// How the names of stations' ports begin.
 pub(crate) const STATION: &str = "station-";
 /// How long attaching may take.

@@ -199,7 +199,7 @@ impl Switch {
         SwitchHandle { shared: self.shared.clone() }
     }
 
-    /// Returns the counters so far as JSON: `weir.net.stat/2`.
+    /// Returns the counters so far as JSON: `weir.net.stat/1`.
     pub fn statistics(&self) -> String {
         self.shared.statistics()
     }

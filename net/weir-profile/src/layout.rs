@@ -20,7 +20,7 @@
 //! writes the words other than 16 and 17, and only its thread writes a thread's table.
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirprof");
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 1;
 
 pub const MAGIC_AT: usize = 0;
 pub const VERSION_AT: usize = 1;

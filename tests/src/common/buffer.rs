@@ -119,7 +119,7 @@ impl Fed {
 /// The report that `--json json` wrote.
 pub fn json(place: &Place) -> Value {
     let text = std::fs::read_to_string(place.directory.path().join("json")).expect("written");
-    schema::check_text("weir.buffer/2", text.as_bytes())
+    schema::check_text("weir.buffer/1", text.as_bytes())
 }
 
 /// Runs a bash script in a mount namespace of its own, which ends with the script. Returns `None`

@@ -9,7 +9,7 @@ pub fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/schemas")
 }
 
-/// The file of a schema: that of `weir.stat/2` is `weir.stat.2.json`.
+/// The file of a schema: that of `weir.stat/1` is `weir.stat.1.json`.
 pub fn file(name: &str) -> PathBuf {
     directory().join(format!("{}.json", name.replace('/', ".")))
 }

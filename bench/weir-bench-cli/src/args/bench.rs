@@ -70,7 +70,7 @@ pub struct BenchOptions {
 }
 
 const JSON: &str = "\
-Write the report as JSON (schema weir.bench/2; with --list weir.bench.list/1) to FILE; - is \
+Write the report as JSON (schema weir.bench/1; with --list weir.bench.list/1) to FILE; - is \
 standard output, and the table then goes to standard error";
 
 const EXAMPLES: &str = "\

@@ -73,7 +73,7 @@ pub struct HistoryRemoveOptions {
 const LIST_JSON: &str =
     "Write the list as JSON (schema weir.history/1) to FILE; - is standard output";
 
-const SHOW_JSON: &str = "Write the run as JSON (schema weir.bench/2) to FILE; - is standard output";
+const SHOW_JSON: &str = "Write the run as JSON (schema weir.bench/1) to FILE; - is standard output";
 
 const HISTORY_EXAMPLES: &str = "\
 Examples:
@@ -83,13 +83,13 @@ Examples:
   weir history export before --format go > before.txt
   weir history remove before
 
-Saved runs are in $XDG_STATE_HOME/weir/history.db, or ~/.local/state/weir/history.db; WEIR_HISTORY
-names another file.";
+Saved runs are files in $XDG_STATE_HOME/weir/history, or ~/.local/state/weir/history; WEIR_HISTORY
+names another directory.";
 
 /// Value of `--format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Export {
-    /// weir.bench/2
+    /// weir.bench/1
     Weir,
     /// hyperfine's JSON (only cases that measure a time)
     Hyperfine,
@@ -131,7 +131,7 @@ pub struct CompareOptions {
 const NO_SHARE: &str = "not a share from 0% to 100%";
 
 const COMPARE_JSON: &str =
-    "Write the comparison as JSON (schema weir.compare/2) to FILE; - is standard output";
+    "Write the comparison as JSON (schema weir.compare/1) to FILE; - is standard output";
 
 const COMPARE_MANUAL: &str = "\
 The two runs were not interleaved. Three rules keep weir from calling an unchanged host changed:

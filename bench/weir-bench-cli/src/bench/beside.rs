@@ -55,7 +55,7 @@ pub fn phases<'c>(cases: impl Iterator<Item = &'c CaseRecord>) -> Vec<&'c CaseRe
     phases
 }
 
-pub fn is_phase(case: &CaseRecord) -> bool {
+fn is_phase(case: &CaseRecord) -> bool {
     case.params.operation.as_deref() == Some("phase")
 }
 

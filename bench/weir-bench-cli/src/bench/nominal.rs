@@ -23,7 +23,7 @@ const NEW: f64 = 0.5;
 type Figures = BTreeMap<String, f64>;
 
 fn file(name: &str) -> Option<PathBuf> {
-    Some(history::place().ok()?.with_file_name(name))
+    Some(history::directory().ok()?.with_file_name(name))
 }
 
 fn read(name: &str) -> Figures {

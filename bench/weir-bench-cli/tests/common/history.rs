@@ -1,9 +1,11 @@
 //! Histories of runs of `weir bench`, and reports that were never measured.
 
 use super::WEIR_BENCH;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use weir_bench::engine::params::{Load, Params, Placement, Unit};
+use weir_bench::engine::record::{Beside, CaseRecord, Host, HostState, Reference, Report, SCHEMA};
 
 /// A history of its own.
 pub struct Place {
@@ -19,7 +21,7 @@ impl Place {
 
     /// Returns its path.
     pub fn history(&self) -> PathBuf {
-        self.directory.path().join("state/history.db")
+        self.directory.path().join("state/history")
     }
 
     /// Runs weir with it.
@@ -29,18 +31,11 @@ impl Place {
         command.output().expect("weir starts")
     }
 
-    /// Puts a report into the history, as an earlier weir did.
+    /// Puts a report into the history.
     pub fn keep(&self, name: &str, report: &Value) {
-        std::fs::create_dir_all(self.history().parent().expect("it has one")).expect("made");
-        let history = rusqlite::Connection::open(self.history()).expect("opened");
-        let table = "CREATE TABLE IF NOT EXISTS runs (name TEXT PRIMARY KEY,
-            started_unix_s INTEGER NOT NULL, kernel TEXT NOT NULL, cpu TEXT NOT NULL,
-            cases INTEGER NOT NULL, resolves_percent REAL NOT NULL, report TEXT NOT NULL);
-            PRAGMA user_version = 1;";
-        history.execute_batch(table).expect("made");
-        let resolves = report["self_test"]["resolves_percent"].as_f64().unwrap_or(2.5);
-        let row = (name, 5, "Linux", "CPU", 1, resolves, report.to_string());
-        history.execute("INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)", row).expect("kept");
+        std::fs::create_dir_all(self.history()).expect("made");
+        let path = self.history().join(format!("{name}.json"));
+        std::fs::write(path, report.to_string()).expect("kept");
     }
 
     /// A report file in which the cases took these times.
@@ -60,27 +55,51 @@ pub fn stdout(output: &Output) -> String {
 
 /// A report of ten processes a case, each within one percent of the given time.
 pub fn report(times: &[(&str, f64)]) -> Value {
-    let case = |name: &str, time: f64| {
-        let samples: Vec<f64> =
-            (0..40).map(|at| time * (1.0 + f64::from(at * 7 % 10) / 1e3)).collect();
-        json!({
-            "suite": "joy-switch", "case": name, "params": {}, "placement": "same-cpu",
-            "quantity": "time", "unit": "ns", "estimate": time, "low": time * 0.99,
-            "high": time * 1.01, "normalised": true, "as_timed": time, "n": 40, "processes": 10,
-            "between_processes_percent": 1.0, "line_rtt_ns": null, "stratum": null,
-            "perspective": null, "samples": samples,
-            "beside": {
-                "process": (0..40).map(|at| at / 4).collect::<Vec<i32>>(),
-                "at_ms": vec![0; 40], "reference_ns": vec![1.25; 40], "cpu": vec![0; 40],
-                "involuntary": vec![0; 40], "label": vec![""; 40],
-            },
-        })
+    let case = |(name, time): &(&str, f64)| CaseRecord {
+        suite: "joy-switch".into(),
+        case: (*name).into(),
+        params: Params::default(),
+        placement: Placement::SameCpu,
+        quantity: "time".into(),
+        unit: Unit::Ns,
+        estimate: *time,
+        low: time * 0.99,
+        high: time * 1.01,
+        normalised: true,
+        as_timed: *time,
+        batches: 40,
+        processes: 10,
+        between_processes_share: Some(0.01),
+        line_rtt_ns: None,
+        stratum: None,
+        below_resolution: false,
+        is_difference: false,
+        load: Load::None,
+        perspective: None,
+        labels: Vec::new(),
+        samples: (0..40).map(|at| time * (1.0 + f64::from(at * 7 % 10) / 1e3)).collect(),
+        beside: Beside {
+            process: (0..40).map(|at| at / 4).collect(),
+            at_s: vec![0.0; 40],
+            reference_ns: vec![1.25; 40],
+            cpu: vec![0; 40],
+            involuntary: vec![0; 40],
+            label: vec![String::new(); 40],
+        },
     };
-    json!({
-        "schema": "weir.bench/1", "weir": "0.1.0", "started_unix_s": 1_700_000_000,
-        "duration_s": 1.0, "seed": 1, "load": "none", "host": { "kernel": "Linux 6.18" },
-        "rates": {}, "reference": { "nominal_ns": 1.25 }, "self_test": {},
-        "cases": times.iter().map(|(name, time)| case(name, *time)).collect::<Vec<_>>(),
-        "comparisons": [], "notes": [], "remarks": [],
-    })
+    let report = Report {
+        schema: SCHEMA.into(),
+        weir_version: "0.1.0".into(),
+        started_unix_s: 1_700_000_000,
+        host: Host {
+            kernel: "Linux 6.18".into(),
+            state: HostState::new(None, None),
+            ..Host::default()
+        },
+        reference: Reference { nominal_ns: 1.25, ..Reference::default() },
+        cases: times.iter().map(case).collect(),
+        ..Report::default()
+    };
+    // By its text, in which numbers are as a reader has them.
+    serde_json::from_str(&serde_json::to_string(&report).expect("JSON")).expect("JSON")
 }

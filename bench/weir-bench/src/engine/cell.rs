@@ -41,7 +41,6 @@ pub struct CellRequest {
     /// Its rounds, at most.
     pub rounds: u64,
     /// Operations per batch for cases that an earlier cell has calibrated.
-    #[serde(default)]
     pub counts: Vec<Option<u64>>,
 }
 

@@ -35,7 +35,6 @@ pub mod record;
 pub mod reference;
 pub mod remarks;
 pub mod state;
-mod upgrade;
 pub mod watched;
 
 #[cfg(test)]

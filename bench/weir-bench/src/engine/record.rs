@@ -1,9 +1,8 @@
-//! The result of a run of `weir bench`: the document of schema `weir.bench/2`.
+//! The result of a run of `weir bench`: the document of schema `weir.bench/1`.
 //!
 //! The unit of a figure stands beside it. Times of one step are nanoseconds (`_ns`), all other
 //! times seconds (`_s`), and figures are as timed unless the name says otherwise. Readers may
-//! ignore fields they do not know. [`Report::from_json`] reads older schemas too; it refuses a
-//! number after the slash above this one.
+//! ignore fields they do not know.
 
 use super::params::{Load, Params, Placement, Unit};
 use serde::{Deserialize, Serialize};
@@ -11,16 +10,14 @@ use std::collections::BTreeMap;
 use weir_measure::host_cpu::HostUse;
 
 /// The schema written.
-pub const SCHEMA: &str = "weir.bench/2";
-const SCHEMA_FAMILY: &str = "weir.bench/";
-const SCHEMA_NUMBER: u64 = 2;
+pub const SCHEMA: &str = "weir.bench/1";
 /// Widest meaningful interval of a rare state, as a fraction of the estimate.
 const RARE_WIDTH: f64 = 1.0;
 /// Widest meaningful interval of any figure: half of it is the figure itself.
 const VAGUE_WIDTH: f64 = 2.0;
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
@@ -31,25 +28,18 @@ pub struct Report {
     /// How long it took.
     pub duration_s: f64,
     /// Its time budget.
-    #[serde(default)]
     pub budget_s: f64,
     /// Whether it was the default set.
-    #[serde(default)]
     pub standard: bool,
     /// The suites asked for, or cases of them ("joy-ipc/futex"), as they were typed.
-    #[serde(default)]
     pub suites_asked: Vec<String>,
     /// The regular expression that selected cases by name.
-    #[serde(default)]
     pub filter: Option<String>,
     /// The placements that were asked for, if any.
-    #[serde(default)]
     pub placements_asked: Vec<Placement>,
     /// Whether it was interrupted; it then holds what was measured until then.
-    #[serde(default)]
     pub interrupted: bool,
-    /// The directory in which files were measured; older runs do not say it.
-    #[serde(default)]
+    /// The directory in which files were measured.
     pub directory: Option<String>,
     /// The seed of all orders.
     pub seed: u64,
@@ -75,7 +65,6 @@ pub struct Report {
 
 /// The host's fingerprint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Host {
     /// `uname -s -r -v -m`.
     pub kernel: String,
@@ -109,7 +98,6 @@ pub struct Host {
 
 /// The state of the host beside a run: the use of its CPUs by others. `load` is the run's own load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct HostState {
     /// Before the first cell started, while nothing was measured.
     pub before: Option<HostUse>,
@@ -124,7 +112,6 @@ pub struct HostState {
 
 /// The activity of the host in the second before the run, from /proc.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Rates {
     /// Context switches a second.
     pub switches_per_s: f64,
@@ -140,9 +127,8 @@ pub struct Rates {
 
 /// The reference loop: a chain of dependent multiplications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Reference {
-    /// The version of the loop: 2, or 0 in reports from before it was recorded.
+    /// The version of the loop ([`super::reference::VERSION`]).
     pub version: u64,
     /// Step time to which figures are normalised, as if every step had taken this. It is the median
     /// of the first run on this host that recorded it, so that later runs use the same; else this
@@ -164,7 +150,6 @@ pub struct Reference {
 
 /// The results of pairing the same thing with itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct SelfTest {
     /// One entry a group of cases.
     pub entries: Vec<SelfTestEntry>,
@@ -235,18 +220,14 @@ pub struct CaseRecord {
     /// "near" or "far" where that round trip had two states.
     pub stratum: Option<String>,
     /// Whether the difference is too small to be told from 0: read the figure as "below `high`".
-    #[serde(default)]
     pub below_resolution: bool,
     /// Whether it is a difference of cases.
-    #[serde(default)]
     pub is_difference: bool,
     /// The competing load of the measurement; else none.
-    #[serde(default)]
     pub load: Load,
     /// The part of one CPU that this costs at the host's present rate.
     pub perspective: Option<String>,
     /// Labels of the figure, such as "bimodal".
-    #[serde(default)]
     pub labels: Vec<String>,
     /// Every batch, as timed, in the order of measuring.
     pub samples: Vec<f64>,
@@ -256,7 +237,6 @@ pub struct CaseRecord {
 
 /// Columns beside the samples of a case, one entry a sample.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Beside {
     /// Number of the fresh process, from 0.
     pub process: Vec<u64>,
@@ -326,19 +306,16 @@ pub enum ReportError {
     /// It is no JSON, or not of this shape.
     #[error("not a report of weir bench: {0}")]
     Shape(String),
-    /// It has another schema than weir.bench.
+    /// It has another schema, or another version of it.
     #[error("its schema is '{0}', but '{SCHEMA}' is expected")]
     Foreign(String),
-    /// It was written by a newer weir.
-    #[error("its schema '{0}' is newer than '{SCHEMA}', the newest that this weir can read")]
-    Newer(String),
 }
 
 impl Report {
-    /// Parses a report; one of an older schema is converted to the present one.
+    /// Parses a report.
     ///
     /// # Errors
-    /// Not JSON, another or a newer schema, or not of its shape.
+    /// Not JSON, another schema, or not of its shape.
     pub fn from_json(text: &str) -> Result<Report, ReportError> {
         #[derive(Deserialize)]
         struct Head {
@@ -346,22 +323,10 @@ impl Report {
         }
         let shape = |error: serde_json::Error| ReportError::Shape(error.to_string());
         let head: Head = serde_json::from_str(text).map_err(shape)?;
-        let schema = head.schema.ok_or_else(|| ReportError::Shape("it has no schema".into()))?;
-        let number = schema.strip_prefix(SCHEMA_FAMILY).and_then(|n| n.parse::<u64>().ok());
-        match number {
-            None => Err(ReportError::Foreign(schema)),
-            Some(number) if number > SCHEMA_NUMBER => Err(ReportError::Newer(schema)),
-            Some(SCHEMA_NUMBER) => serde_json::from_str(text).map_err(shape),
-            Some(_) => {
-                let mut older: serde_json::Value = serde_json::from_str(text).map_err(shape)?;
-                super::upgrade::from_first(&mut older);
-                // This converts through text again: deserializing every type from values as well
-                // would add 90 KB of code.
-                let report: Report = serde_json::from_str(&older.to_string()).map_err(shape)?;
-                // Older runs have no record of others' CPU use.
-                let host = Host { state: HostState::new(None, None), ..report.host };
-                Ok(Report { schema: SCHEMA.into(), host, ..report })
-            }
+        match head.schema {
+            Some(schema) if schema != SCHEMA => Err(ReportError::Foreign(schema)),
+            Some(_) => serde_json::from_str(text).map_err(shape),
+            None => Err(ReportError::Shape("it has no schema".into())),
         }
     }
 }

@@ -90,7 +90,7 @@ pub struct PoolFlags {
 const TOO_SLOW: &str = "no byte would ever pass; write a rate such as 500K or 10M";
 const NO_SHARE: &str = "not a share of the memory; write 1 to 100, such as 50";
 
-const JSON: &str = "At the end, write the statistics as JSON (schema weir.buffer/2) to FILE";
+const JSON: &str = "At the end, write the statistics as JSON (schema weir.buffer/1) to FILE";
 
 const EXAMPLES: &str = "\
 Examples:

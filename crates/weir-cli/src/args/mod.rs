@@ -121,7 +121,6 @@ pub enum LiveView {
     /// A row for each stage: what it does, the fill of its pipe, its rate
     Bars,
     /// A line that names the busiest stage
-    #[value(alias = "always")]
     Line,
     /// Nothing
     Never,

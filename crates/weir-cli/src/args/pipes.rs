@@ -84,10 +84,10 @@ Examples:
 For one program: WEIR_PIPE_SIZE and WEIR_PIPE_SEGMENT in its environment override these settings.";
 
 const TUNE_JSON: &str = "\
-Write JSON (schema weir.tune/3, with --pipe weir.tune.pipe/1) to FILE; - is standard output";
+Write JSON (schema weir.tune/1, with --pipe weir.tune.pipe/1) to FILE; - is standard output";
 
 const STAT_JSON: &str = "\
-Write JSON (schema weir.stat/2) to FILE, with --watch a line each time; - is standard output";
+Write JSON (schema weir.stat/1) to FILE, with --watch a line each time; - is standard output";
 
 const STAT_EXAMPLES: &str = "\
 weir stat concerns the shared-memory pipes of programs that use the library weir, not the pipes of

@@ -145,9 +145,9 @@ const READ_JSON: &str = "\
 Write each message as a line of JSON (schema weir.port.read/1), with its sender, to FILE; - is \
 standard output";
 
-const LIST_JSON: &str = "Write JSON (schema weir.port.list/2) to FILE; - is standard output";
+const LIST_JSON: &str = "Write JSON (schema weir.port.list/1) to FILE; - is standard output";
 
-const STAT_JSON: &str = "Write JSON (schema weir.port.stat/2) to FILE; - is standard output";
+const STAT_JSON: &str = "Write JSON (schema weir.port.stat/1) to FILE; - is standard output";
 
 const EXAMPLES: &str = "\
 A port has a name, one reader and any number of writers. Each message arrives whole, whatever other

@@ -146,7 +146,7 @@ impl Stats {
 
     /// The figures as JSON.
     pub fn json(&self) -> Result<String, Fault> {
-        json::document("weir.buffer/2", self)
+        json::document("weir.buffer/1", self)
     }
 }
 

@@ -25,7 +25,7 @@ pub fn list(options: &PortListOptions) -> Result<ExitCode, Fault> {
         tell(&format!("there is no port{of}"));
     }
     let body = || json!({"ports": found.iter().map(name_json).collect::<Vec<_>>()});
-    outlet.say("weir.port.list/2", body, || list_text(directory, &found))?;
+    outlet.say("weir.port.list/1", body, || list_text(directory, &found))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -63,7 +63,7 @@ fn reader_json(pid: i32) -> Value {
 pub fn stat(options: &PortStatOptions) -> Result<ExitCode, Fault> {
     check_name(&options.name)?;
     let found = weir::stat::port(&options.name)?;
-    Outlet::open(&options.json)?.say("weir.port.stat/2", || stat_json(&found), || text(&found))?;
+    Outlet::open(&options.json)?.say("weir.port.stat/1", || stat_json(&found), || text(&found))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -44,12 +44,7 @@ pub struct Seen {
     /// The time of that run, in seconds since 1970.
     pub when_unix_s: u64,
     /// For each of the last runs, the oldest first, whether it showed that a buffer would help.
-    #[serde(default = "shown_once")]
     pub runs: Vec<bool>,
-}
-
-fn shown_once() -> Vec<bool> {
-    vec![true]
 }
 
 impl Seen {
@@ -99,7 +94,6 @@ pub struct Memory {
     /// What runs showed about pipes, the oldest first.
     pub seen: Vec<Seen>,
     /// Refuted advice, the oldest first.
-    #[serde(default)]
     pub refuted: Vec<Refuted>,
 }
 
@@ -109,9 +103,9 @@ pub enum Trouble {
     /// Weir did not write it. Weir may replace it.
     #[error("it is damaged ({0})")]
     Damaged(String),
-    /// A newer weir wrote it.
-    #[error("a newer weir wrote it ({0})")]
-    Newer(String),
+    /// A weir of another version wrote it.
+    #[error("its version is {0}, and this weir uses {SCHEMA}")]
+    OtherVersion(String),
     /// The system refused to read or write it.
     #[error("{0}")]
     Io(#[from] std::io::Error),
@@ -130,7 +124,7 @@ pub fn pipeline_key(text: &str) -> String {
 
 /// Returns whether weir can read this file, if there is one, and replace it.
 pub fn is_usable(path: &Path) -> bool {
-    let usable = !matches!(read(path), Err(Trouble::Newer(_) | Trouble::Io(_)));
+    let usable = !matches!(read(path), Err(Trouble::OtherVersion(_) | Trouble::Io(_)));
     // The last ancestor of a relative path is empty, and does not exist.
     let there = path.ancestors().skip(1).find(|directory| directory.exists());
     let directory = there.unwrap_or(Path::new("."));
@@ -154,7 +148,7 @@ pub fn read(path: &Path) -> Result<Memory, Trouble> {
     match head["schema"].as_str() {
         Some(SCHEMA) => serde_json::from_slice(&text).map_err(damaged),
         Some(schema) if schema.starts_with("weir.elastic/") => {
-            Err(Trouble::Newer(schema.chars().take(40).collect()))
+            Err(Trouble::OtherVersion(schema.chars().take(40).collect()))
         }
         _ => Err(Trouble::Damaged(String::from("it has no schema"))),
     }

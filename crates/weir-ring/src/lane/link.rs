@@ -10,7 +10,7 @@ use crate::primitive::{AtomicU32, AtomicU64};
 /// "weirlink" as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirlink");
 /// The version of this layout; memory of another version is refused.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 1;
 
 /// What the creator of the memory writes, and a side reads once when it opens.
 #[repr(C, align(128))]

@@ -109,12 +109,12 @@ pub struct NetLogOptions {
 
 const LOG_JSON: &str = "\
 Write each event as a line of JSON (schema weir.net.log/1), or with --cost the measurement \
-(weir.net.log.cost/2), to FILE; - is standard output";
+(weir.net.log.cost/1), to FILE; - is standard output";
 
 const PING_JSON: &str = "\
-Write the summary as JSON (schema weir.net.ping/2) to FILE; - is standard output";
+Write the summary as JSON (schema weir.net.ping/1) to FILE; - is standard output";
 
-const STAT_JSON: &str = "Write JSON (schema weir.net.stat/2) to FILE; - is standard output";
+const STAT_JSON: &str = "Write JSON (schema weir.net.stat/1) to FILE; - is standard output";
 
 /// Options that read the log. They conflict with those that change it.
 const READS: [&str; 6] = ["follow", "json", "pcap", "kinds", "since_start", "last"];

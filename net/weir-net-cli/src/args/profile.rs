@@ -32,7 +32,7 @@ pub struct NetProfileOptions {
 }
 
 const JSON: &str = "\
-Write JSON (schema weir.net.profile/2) to FILE, with --interval one line each time; - is \
+Write JSON (schema weir.net.profile/1) to FILE, with --interval one line each time; - is \
 standard output";
 
 const EXAMPLES: &str = "\

@@ -71,7 +71,7 @@ pub struct RelayOptions {
 }
 
 const JSON: &str = "\
-Write the counts as JSON (schema weir.net.relay/2) to FILE; - is standard output";
+Write the counts as JSON (schema weir.net.relay/1) to FILE; - is standard output";
 
 const RELAY_EXAMPLE: &str = "\
 Example:

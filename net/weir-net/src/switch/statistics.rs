@@ -1,4 +1,4 @@
-//! The counters of the switch, for people and programs: `weir.net.stat/2`.
+//! The counters of the switch, for people and programs: `weir.net.stat/1`.
 
 use super::stations::AttachedStation;
 use super::{SwitchState, now_ns};

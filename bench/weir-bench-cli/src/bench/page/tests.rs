@@ -3,16 +3,12 @@
 use super::html;
 use weir_bench::engine::params::{Params, Placement, Unit};
 use weir_bench::engine::record::{
-    Beside, CaseRecord, ComparisonRecord, Note, Report, SelfTestEntry, VerdictRecord,
+    Beside, CaseRecord, ComparisonRecord, Note, Report, SCHEMA, SelfTestEntry, VerdictRecord,
 };
 use weir_charts::{OTHERS, SERIES};
 
-const EMPTY: &str = r#"{"schema":"weir.bench/1","weir":"0","started_unix_s":0,"duration_s":1.0,
-    "seed":1,"load":"none","host":{},"rates":{},"reference":{},"self_test":{},"cases":[],
-    "comparisons":[],"notes":[],"remarks":[]}"#;
-
 pub(crate) fn report() -> Report {
-    Report::from_json(EMPTY).expect("a report")
+    Report { schema: SCHEMA.into(), duration_s: 1.0, seed: 1, ..Report::default() }
 }
 
 pub(crate) fn case(name: &str, estimate: f64, chunk: Option<u64>) -> CaseRecord {
