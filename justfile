@@ -88,7 +88,7 @@ tsan:
     export TSAN_OPTIONS="die_after_fork=0 handle_sigbus=0 log_path=$PWD/target/tsan/report" RUSTFLAGS="-Zsanitizer=thread --cfg=rustix_use_libc"; \
         export WEIR_KILLS=20 PROPTEST_CASES=32; \
         target=$(uname -m)-unknown-linux-gnu; \
-        set -- --locked -p weir-ring -p weir --all-features -Zbuild-std --target $target --target-dir target/tsan \
+        set -- --locked -p weir-ring -p weir -p weir-region --all-features -Zbuild-std --target $target --target-dir target/tsan \
             --config "target.$target.runner = 'timeout --foreground -k 5 300 $PWD/tests/with-default-signals'"; \
         cargo +nightly build "$@" --examples && cargo +nightly test "$@" --lib --tests -- \
             --skip a_lack_of_memory_is_an_error --skip memory_stays_within_the_budget --skip ten_thousand_channels \

@@ -13,8 +13,8 @@ use crate::tools::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
-use weir::{Region, RegionOptions};
 use weir_policy::random::Random;
+use weir_region::{Region, RegionOptions};
 
 const FILE_BYTES: usize = 64 << 20;
 /// Memory of a region over it.

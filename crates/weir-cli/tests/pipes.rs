@@ -200,8 +200,8 @@ fn a_terminal_is_redrawn_in_place_and_nothing_is_wider() {
     let (mut writer, _reader) = pipe(&Options::new().capacity_bytes(65_536)).expect("made");
     writer.write(&[1; 1000]).expect("written");
     // Its lines were once wider than the terminal.
-    let options = weir::RegionOptions::new().memory_bytes(64 << 10);
-    let _region = weir::Region::new(3 << 20, &options).expect("made");
+    let options = weir_region::RegionOptions::new().memory_bytes(64 << 10);
+    let _region = weir_region::Region::new(3 << 20, &options).expect("made");
     // It ends once some screens are there. The first line of the file may have the command.
     let inner = format!(
         "stty cols 80; {WEIR} stat {} --watch=100ms & \
@@ -353,8 +353,8 @@ fn a_live_mpx_and_flags_are_shown() {
 #[test]
 fn stat_shows_the_accounts_of_regions() {
     let place = Place::new();
-    let options = weir::RegionOptions::new().memory_bytes(64 << 10);
-    let region = weir::Region::new(1 << 20, &options).expect("made");
+    let options = weir_region::RegionOptions::new().memory_bytes(64 << 10);
+    let region = weir_region::Region::new(1 << 20, &options).expect("made");
     for at in (0..1 << 20).step_by(4096) {
         region.write_at(at, b"abc").expect("written");
     }

@@ -182,8 +182,8 @@ fn an_mpx_flags_and_a_region_are_rows() {
     owner.receive_each(&mut [0; 64], |_| {}).expect("received");
     let flags = weir::Flags::shared().expect("made");
     flags.set(1 << 62 | 1);
-    let options = weir::RegionOptions::new().memory_bytes(64 << 10);
-    let region = weir::Region::new(1 << 20, &options).expect("made");
+    let options = weir_region::RegionOptions::new().memory_bytes(64 << 10);
+    let region = weir_region::Region::new(1 << 20, &options).expect("made");
     region.write_at(0, b"abc").expect("written");
     let document = top(&["--filter", &format!("{} ", std::process::id())]);
     let rows = document["channels"].as_array().expect("rows");

@@ -6,6 +6,8 @@ use crate::primitive::{AtomicU32, AtomicU64};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirpage");
 /// The version of this layout.
 pub const VERSION: u32 = 1;
+/// The name of its file in /proc.
+pub const FILE: &str = "weir-paging";
 
 /// The words of such a page. Its process alone writes them.
 #[repr(C, align(128))]

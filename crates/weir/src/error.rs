@@ -69,9 +69,12 @@ pub struct Error {
 
 /// A part of an error's sentence. Fixed and shared text allocates nothing.
 #[derive(Debug)]
-pub(crate) enum Text {
+pub enum Text {
+    /// Fixed.
     Fixed(&'static str),
+    /// Made for this error.
     Made(String),
+    /// Shared by several errors.
     Shared(Arc<str>),
 }
 
@@ -116,7 +119,9 @@ impl From<&Arc<str>> for Text {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    pub(crate) fn new(
+    /// Makes the error of an operation on an object, for a crate on top of this one: "cannot
+    /// OPERATION OBJECT: REASON".
+    pub fn new(
         kind: ErrorKind,
         operation: &'static str,
         object: impl Into<Text>,
@@ -126,7 +131,8 @@ impl Error {
         Error { kind, operation, object, reason, bytes: None, cause: None }
     }
 
-    pub(crate) fn os(
+    /// Makes the error of an operation that the kernel refused.
+    pub fn os(
         operation: &'static str,
         object: impl Into<Text>,
         cause: impl Into<io::Error>,
@@ -137,7 +143,7 @@ impl Error {
 
     /// The error of a call in a forked child that only the parent may make.
     #[cold]
-    pub(crate) fn forked(operation: &'static str, object: impl Into<Text>) -> Error {
+    pub fn forked(operation: &'static str, object: impl Into<Text>) -> Error {
         let why = "it belongs to the process that this one was forked from";
         Error::new(ErrorKind::Forked, operation, object, why)
     }

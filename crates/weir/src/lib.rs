@@ -45,14 +45,15 @@
 //! | records over thousands of channels | [`Mpx`], [`MpxPeer`] |
 //! | flags | [`Flags`] |
 //! | streams of more than memory holds | [`Pool`], [`ElasticReader`], [`ElasticRecordReader`], [`ElasticPort`], [`mpx::ElasticMpx`] |
-//! | a mapping larger than the memory it may use | [`Region`], [`MappedRegion`] |
-//! | the same, in several processes | [`SharedRegion`], [`SharedRegionMember`] |
 //!
 //! Ends reach other processes by a path ([`Listener`],
 //! [`Writer::connect`](Endpoint#method.connect)) or as descriptors ([`Handle`], [`DuplexHandle`]).
 //! [`Wait`] waits for several ends at once; the feature `tokio` makes them asynchronous, and
 //! [`Pollable`] puts them into other reactors. [`stat`] reads the accounts of pipes in use, and
 //! [`tune`] changes their defaults and sizes.
+//!
+//! On top of it stand `weir-mpx` (records over thousands of channels) and `weir-region` (memory
+//! larger than the memory it may use).
 //!
 //! # Conventions
 //!
@@ -72,6 +73,9 @@
 //!   and cannot be polled.
 //! - Ends are `Send`, and one thread at a time uses an end. [`Flags`], [`Listener`], handles,
 //!   options and [`Error`] are `Send` and `Sync`.
+
+// Some of what `parts` shows has no other use.
+#![cfg_attr(not(feature = "parts"), allow(dead_code))]
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("weir runs on 64-bit Linux only");
@@ -94,6 +98,8 @@ mod inspect;
 mod memory;
 pub mod mpx;
 mod park;
+#[cfg(feature = "parts")]
+pub mod parts;
 mod pipe;
 mod pool;
 mod port;
@@ -104,7 +110,7 @@ pub use connect::wait::{Interest, Key, Pollable, Wait, Waitable};
 pub use error::{Error, ErrorKind, Result};
 pub use flags::Flags;
 pub use inspect::{stat, tune};
-pub use memory::{ExclusiveFile, View, ViewMut};
+pub use memory::{View, ViewMut};
 pub use mpx::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
 pub use park::{Timeout, Waiting};
 pub use pipe::defaults::Sizes;
@@ -116,10 +122,6 @@ pub use pipe::record::{Loan, RecordReader, RecordWriter, Reservation, records};
 pub use pipe::socket::{Accept, Listener};
 pub use pipe::stream::{Reader, Writer, pipe};
 pub use pool::elastic::{ElasticReader, ElasticRecordReader};
-pub use pool::region::{
-    MappedRegion, PageReplacement, Region, RegionAccount, RegionAdvice, RegionOptions,
-    SharedRegion, SharedRegionMember,
-};
 pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions};
 pub use port::{
     ElasticPort, Ending, Event, Identity, Lent, Port, PortCounts, PortHandle, PortName,
@@ -160,10 +162,6 @@ const _: () = {
     is_send::<ElasticPort>();
     is_send::<Pool>();
     is_sync::<Pool>();
-    is_send::<Region>();
-    is_sync::<Region>();
-    is_send::<MappedRegion>();
-    is_sync::<MappedRegion>();
     is_send::<PortOptions>();
     is_sync::<PortOptions>();
     is_sync::<PortWriterOptions>();

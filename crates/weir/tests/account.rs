@@ -9,8 +9,7 @@ use std::time::Duration;
 use weir::stat::{self, PipeKind};
 use weir::{
     ElasticReader, ElasticRecordReader, Key, Mpx, MpxOptions, Options, Pool, PoolOptions, Port,
-    PortOptions, PortWriter, PortWriterOptions, Region, RegionOptions, Wait, Waiting, pipe,
-    records,
+    PortOptions, PortWriter, PortWriterOptions, Wait, Waiting, pipe, records,
 };
 
 #[test]
@@ -255,19 +254,4 @@ fn what_is_no_pipe_is_refused() {
     assert!(error.to_string().contains("/fd/99999: No such file"), "{error}");
     let file = tempfile::tempfile().expect("a file");
     assert!(stat::read(&file.into()).is_err());
-}
-
-/// Other processes saw the length that it had been made with.
-#[test]
-fn a_region_that_grows_is_as_long_in_its_account() {
-    let page = rustix::param::page_size() as u64;
-    let (first, most) = (61 * page, 257 * page);
-    let region = Region::new(first, &RegionOptions::new().most_bytes(most)).expect("made");
-    let has = |bytes: u64| {
-        let (own, regions) = (std::process::id(), stat::regions());
-        regions.iter().any(|stat| stat.pid == own && stat.region_bytes == bytes)
-    };
-    assert!(has(first) && !has(most));
-    region.grow(most).expect("grown");
-    assert!(has(most) && !has(first));
 }

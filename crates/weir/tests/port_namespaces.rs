@@ -79,13 +79,11 @@ fn in_a_role() {
             say(&input, said.as_bytes());
             hear(&input);
         }
-        // Holds a pipe with this many bytes in it, a region and an mpx, until the test ends.
+        // Holds a pipe with this many bytes in it and an mpx, until the test ends.
         ["hold", bytes, name] => {
             let (mut writer, _reader) = weir::pipe(&weir::Options::new()).expect("a pipe");
             writer.write(&vec![1; bytes.parse().expect("a number")]).expect("written");
             let _mpx = weir::Mpx::create(name, &weir::MpxOptions::new()).expect("an mpx");
-            let region = weir::Region::new(1 << 20, &weir::RegionOptions::new());
-            let _region = region.expect("a region");
             say(&input, b"up");
             hear(&input);
         }
@@ -159,10 +157,9 @@ fn who_is_inside_is_shown_by_the_number_it_has_outside() {
         let (holder, _) = pipe.holders[0];
         assert_eq!(ends, [holder as u32; 2]);
         let is_its = |holders: &[(i32, i32)]| holders.iter().any(|(pid, _)| *pid == holder);
-        let (mpxes, regions) = (weir::stat::mpxes(), weir::stat::regions());
+        let mpxes = weir::stat::mpxes();
         let mpx = mpxes.iter().find(|mpx| is_its(&mpx.holders)).expect("its mpx");
-        let region = regions.iter().find(|region| is_its(&region.holders)).expect("its region");
-        assert_eq!([mpx.account.pid, region.pid], [holder as u32; 2]);
+        assert_eq!(mpx.account.pid, holder as u32);
         kill(&mut child);
     }
 }

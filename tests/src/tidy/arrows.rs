@@ -11,17 +11,26 @@ use std::process::Command;
 /// What each crate may depend on inside the workspace, product by product: the core knows none of the
 /// other products. Whoever makes a new crate adds it here. Every crate may use `weir-measure` in its
 /// tests, to start processes, and every command `weir-tests`.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("weir-policy", &[]),
     ("weir-doctor", &["weir-policy"]),
     ("weir-ring", &["weir-policy"]),
     ("weir-sys", &[]),
     ("weir", &["weir-policy", "weir-ring", "weir-sys"]),
+    ("weir-region", &["weir", "weir-policy", "weir-ring", "weir-sys"]),
     ("weir-measure", &["weir-doctor", "weir-policy", "weir-sys"]),
     ("weir-command", &["weir", "weir-doctor", "weir-measure", "weir-policy", "weir-sys"]),
     (
         "weir-cli",
-        &["weir", "weir-command", "weir-doctor", "weir-measure", "weir-policy", "weir-sys"],
+        &[
+            "weir",
+            "weir-command",
+            "weir-doctor",
+            "weir-measure",
+            "weir-policy",
+            "weir-region",
+            "weir-sys",
+        ],
     ),
     ("weir-profile", &["weir-policy", "weir-sys"]),
     ("weir-net", &["weir", "weir-policy", "weir-profile", "weir-sys"]),
@@ -41,7 +50,15 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("weir-model-cli", &["weir-charts", "weir-command", "weir-model"]),
     (
         "weir-bench",
-        &["weir", "weir-measure", "weir-net", "weir-policy", "weir-profile", "weir-sys"],
+        &[
+            "weir",
+            "weir-measure",
+            "weir-net",
+            "weir-policy",
+            "weir-profile",
+            "weir-region",
+            "weir-sys",
+        ],
     ),
     ("weir-charts", &["weir-command"]),
     (
@@ -64,9 +81,9 @@ const IN_TESTS: [&str; 2] = ["weir-measure", "weir-tests"];
 /// The source of the library.
 const LIBRARY: &str = "crates/weir/src/";
 /// Its rooms from the bottom up: a room imports those before it, never those after it.
-const ROOMS: [&str; 11] = [
+const ROOMS: [&str; 12] = [
     "error", "memory", "park", "connect", "flags", "pipe", "pool", "port", "mpx", "inspect",
-    "tokio",
+    "tokio", "parts",
 ];
 
 /// Returns what `cargo metadata` reports about the members of the workspace at `root`.

@@ -15,8 +15,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
-use weir::{Pool, PoolRule, Region, RegionOptions};
+use weir::{Pool, PoolRule};
 use weir_measure::sys::usage::Usage;
+use weir_region::{Region, RegionOptions};
 
 const BYTES: [u64; 2] = [128, 4_096];
 /// The rules of the report.

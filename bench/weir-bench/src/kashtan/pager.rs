@@ -9,7 +9,7 @@ use crate::engine::load::scratch_file;
 use crate::sys::shared::{AccessOrder, PageBuffer, SharedPages};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weir::{MappedRegion, PageReplacement, Region, RegionAdvice, RegionOptions};
+use weir_region::{MappedRegion, PageReplacement, Region, RegionAdvice, RegionOptions};
 
 /// Length of a batch, however long each reference takes. A third of it is spent beforehand.
 pub const BATCH: Duration = Duration::from_millis(90);

@@ -17,8 +17,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::rc::Rc;
 use std::time::Instant;
-use weir::{Region, RegionOptions};
 use weir_policy::random::Random;
+use weir_region::{Region, RegionOptions};
 
 /// Bytes of the working sets.
 const SET_BYTES: [u64; 2] = [64 << 20, 1 << 30];

@@ -15,7 +15,8 @@ use crate::tools::prelude::*;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir::{Pool, PoolOptions, Region, RegionOptions};
+use weir::{Pool, PoolOptions};
+use weir_region::{Region, RegionOptions};
 
 const REGIONS: usize = 8;
 const REGION_BYTES: u64 = 8 << 20;

@@ -25,6 +25,7 @@ const MOST_FILES: usize = 4;
 /// The beginning of a refusal. Its reason follows.
 const REFUSED: &[u8] = b"weir-no ";
 
+/// Makes two sockets that are connected to each other.
 pub fn sockets() -> Result<(ParentOnly, ParentOnly)> {
     let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let make = || socketpair(unix, kind, SocketFlags::CLOEXEC, None).map_err(io::Error::from);
@@ -208,6 +209,7 @@ pub fn refuse(socket: BorrowedFd, why: &str) {
     let _ = send(socket, &[REFUSED, why.as_bytes()].concat(), &[]);
 }
 
+/// Refuses the process at the other end of a socket, for a reason, and closes the socket.
 pub fn turn_away(socket: ParentOnly, why: &str) {
     if let Some(socket) = socket.get() {
         refuse(socket, why);

@@ -25,7 +25,7 @@ pub const SHORT_BYTES: RangeInclusive<usize> = 4..=64;
 /// As for `ptr::copy_nonoverlapping`. That includes data races: no other thread of this process
 /// writes what is read, or touches what is written. Another process may: see [the module](super).
 #[inline]
-pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     match bytes {
         // SAFETY: the caller's promise.
         16..=64 => unsafe { copy_long_words(from, to, bytes) },

@@ -11,12 +11,12 @@ use weir_ring::board::Board;
 use weir_ring::cluster::Cluster;
 use weir_ring::lane::link::LinkHeader;
 use weir_ring::layout::PipeHeader;
-use weir_ring::paging::PagingBoard;
 use weir_sys::forks;
 
 #[cfg(miri)]
 pub use heap::page_bytes;
 #[cfg(not(miri))]
+/// The size of a page.
 pub fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
@@ -26,7 +26,7 @@ const LEAST_PAGE_BYTES: usize = 4096;
 
 /// What may be done with a mapping, and who has it after a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MapAccess {
+pub enum MapAccess {
     /// It can be read and written, and forked children do not have it.
     Own,
     /// It can be read and written, and forked children have it too.
@@ -41,7 +41,7 @@ pub(super) type FilePart = (usize, usize, u64);
 
 /// A mapped range of at least a page.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
     access: MapAccess,
@@ -99,11 +99,10 @@ unsafe impl AtomicWords for LinkHeader {}
 unsafe impl AtomicWords for Board {}
 // SAFETY: as for `PipeHeader`.
 unsafe impl AtomicWords for Cluster {}
-// SAFETY: as for `PipeHeader`.
-unsafe impl AtomicWords for PagingBoard {}
 
 impl Mapping {
-    pub(super) fn of_file(
+    /// Maps the first `bytes` of a file.
+    pub fn of_file(
         file: BorrowedFd,
         bytes: usize,
         access: MapAccess,
@@ -168,7 +167,7 @@ impl Mapping {
     }
 
     /// Puts zeros of this process's own in the place of what is mapped.
-    pub(super) fn replace(&self) -> rustix::io::Result<()> {
+    pub fn replace(&self) -> rustix::io::Result<()> {
         let (start, bytes) = (self.base().cast(), self.bytes);
         let (how, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
         forks::hold_off(|| {
@@ -189,12 +188,13 @@ impl Mapping {
 
     /// Whether this process made the mapping, rather than one that it was forked from.
     #[inline]
-    pub(super) fn is_here(&self) -> bool {
+    pub fn is_here(&self) -> bool {
         self.epoch == forks::epoch()
     }
 
+    /// The address where it begins.
     #[inline]
-    pub(super) fn base(&self) -> *mut u8 {
+    pub fn base(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
@@ -203,8 +203,9 @@ impl Mapping {
         self.bytes
     }
 
+    /// The address of a part, which lies inside, or this panics.
     #[inline]
-    pub(super) fn at(&self, at: usize, bytes: usize) -> *mut u8 {
+    pub fn at(&self, at: usize, bytes: usize) -> *mut u8 {
         assert!(at <= self.bytes && bytes <= self.bytes - at, "a part of no mapping");
         self.base().wrapping_add(at)
     }

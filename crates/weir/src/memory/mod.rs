@@ -4,7 +4,7 @@
 //! knows which mappings a forked child has. The others are built on these two: the memory of a pipe
 //! ([`map`]) and of a link ([`link`]), a page of flags or of a board ([`page`]), the header of a
 //! pipe seen from outside ([`header`]), and the frames of a pool ([`frames`]), which [`transfers`]
-//! moves to a file and back, and the memory and file of a [`region`]. [`views`] lends users a part of a pipe's memory.
+//! moves to a file and back. [`views`] lends users a part of a pipe's memory.
 //!
 //! # Who may touch which bytes
 //! The words of a memory are atomics. All other bytes belong to one end at a time: positions and
@@ -23,35 +23,28 @@
 //! (docs/contracts/pipe.md, 20).
 
 mod copy;
-mod exclusive_file;
 mod frames;
 mod header;
 mod link;
 mod map;
 mod mapping;
 mod page;
-mod region;
 mod sealed;
-mod shared_region;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transfers;
 mod views;
 
-pub use copy::SHORT_BYTES;
-pub use exclusive_file::ExclusiveFile;
+pub use copy::{SHORT_BYTES, copy};
 pub(crate) use frames::{FrameLoan, FrameReader, FrameWriter, Frames};
 pub use header::{EndSnapshot, HeaderPage, HeaderSnapshot};
 pub use link::{LinkExtent, LinkHere, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS, NAME as LINK};
 pub use map::{Extent, Map, MapHere, NAME, create, inspect, open};
-pub use mapping::page_bytes;
-pub use page::{BOARD, FLAGS, PAGING, SharedPage};
-pub(crate) use region::{
-    FrontBytes, KernelPaged, PageTransfers, RegionFront, RegionMemory, file_bytes,
-};
-pub use sealed::{FirstWords, Use, errno_of};
-pub(crate) use shared_region::{MemberFront, MemberMemory, SharedFronts};
+pub use mapping::{AtomicWords, MapAccess, Mapping, page_bytes};
+pub use page::{BOARD, FLAGS, PageContent, SharedPage};
+pub use sealed::{FirstWords, SEALS, Use, allocate, errno_of, make_empty, refused};
 #[cfg(test)]
-pub(crate) use transfers::tests::faulty::{Faults, Faulty};
-pub(crate) use transfers::{Failure, FrameTransfers, usual_directory};
+pub(crate) use transfers::tests::faulty::Faults;
+pub(crate) use transfers::{Failure, FrameTransfers};
+pub use transfers::{usual_directory, wanted_engine};
 pub use views::{View, ViewMut};

@@ -11,7 +11,6 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use weir_ring::board::{self, Board};
 use weir_ring::cluster::{self, Cluster};
-use weir_ring::paging::{self, PagingBoard};
 use weir_ring::primitive::{AtomicU32, AtomicU64, Ordering};
 use weir_sys::forks::ParentOnly;
 use weir_sys::may_reach;
@@ -22,7 +21,9 @@ pub trait PageContent: AtomicWords {
     const FILE: &'static str;
     /// Its name in errors.
     const WHAT: &'static str;
+    /// The magic number with which it begins.
     const MAGIC: u64;
+    /// The version of its layout.
     const VERSION: u32;
     /// The words of the magic number and the version.
     fn beginning(&self) -> (&AtomicU64, &AtomicU32);
@@ -48,18 +49,6 @@ impl PageContent for Board {
     }
 }
 
-impl PageContent for PagingBoard {
-    const FILE: &'static str = PAGING;
-    const WHAT: &'static str = "the account of a region";
-    const MAGIC: u64 = paging::MAGIC;
-    const VERSION: u32 = paging::VERSION;
-    fn beginning(&self) -> (&AtomicU64, &AtomicU32) {
-        (&self.magic, &self.version)
-    }
-}
-
-/// The name of the file of a region's account in /proc.
-pub const PAGING: &str = "weir-paging";
 /// The name of the file of a cluster of flags in /proc.
 pub const FLAGS: &str = "weir-flags";
 /// The name of the file of a board in /proc.
@@ -118,6 +107,7 @@ impl<C: PageContent> SharedPage<C> {
         Ok(SharedPage { mapping, content: PhantomData })
     }
 
+    /// The words on the page.
     pub fn words(&self) -> &C {
         self.mapping.first()
     }

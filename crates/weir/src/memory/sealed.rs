@@ -21,7 +21,7 @@ use weir_sys::forks::ParentOnly;
 use weir_sys::{TMPFS_MAGIC, may_reach};
 
 /// The seals of every memory file: it cannot be cut off under a mapping.
-pub(super) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+pub const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 /// The additional seals of [`Use::ForGood`]: no holes, no further writers.
 const FOR_GOOD: SealFlags = SealFlags::FUTURE_WRITE.union(SealFlags::SEAL);
 /// The unit of `st_blocks`.
@@ -45,7 +45,7 @@ const STEP_BYTES: u64 = 4 << 20;
 
 /// Allocates all blocks of a part of a file. A signal ends a call of the kernel, which then gives back
 /// all that this call has allocated. So the steps after that are shorter.
-pub(super) fn allocate(file: BorrowedFd, at: u64, bytes: u64) -> rustix::io::Result<()> {
+pub fn allocate(file: BorrowedFd, at: u64, bytes: u64) -> rustix::io::Result<()> {
     let (mut at, end, mut most) = (at, at + bytes, STEP_BYTES);
     while at < end {
         let step = most.min(end - at);
@@ -59,11 +59,7 @@ pub(super) fn allocate(file: BorrowedFd, at: u64, bytes: u64) -> rustix::io::Res
 }
 
 /// Makes a memory file without blocks.
-pub(super) fn make_empty(
-    name: &str,
-    bytes: u64,
-    flags: MemfdFlags,
-) -> rustix::io::Result<ParentOnly> {
+pub fn make_empty(name: &str, bytes: u64, flags: MemfdFlags) -> rustix::io::Result<ParentOnly> {
     let flags = flags | MemfdFlags::CLOEXEC;
     // Kernels before 6.3 do not know NOEXEC_SEAL.
     let make = || {
@@ -165,7 +161,8 @@ fn failed(cause: Errno) -> Error {
     Error::os("use", "the memory received", cause)
 }
 
-pub(super) fn refused(why: impl Into<Text>) -> Error {
+/// The error of memory that another process sent, and that is not what it should be.
+pub fn refused(why: impl Into<Text>) -> Error {
     Error::new(ErrorKind::Corrupt, "use", "the memory received", why)
 }
 

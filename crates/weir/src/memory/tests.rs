@@ -252,7 +252,6 @@ fn memory_that_may_not_be_so_long_is_an_error_and_no_signal() {
                 made.as_ref().is_err_and(|error| error.to_string().contains("too large"))
             })
             && Frames::new(page_bytes() as usize, 1).is_err()
-            && KernelPaged::new(&usual_directory(), page_bytes() as usize).is_err()
     }));
 }
 

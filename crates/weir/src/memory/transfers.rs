@@ -44,13 +44,13 @@ struct TransferSlot {
 
 /// The default directory of a pool's file: `TMPDIR`, or else `/var/tmp`, which is on disk more
 /// often than `/tmp`.
-pub(crate) fn usual_directory() -> PathBuf {
+pub fn usual_directory() -> PathBuf {
     let named = weir_sys::places::variable("TMPDIR").filter(|directory| !directory.is_empty());
     named.map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }
 
 /// The engine that `WEIR_SPILL_ENGINE` asks for.
-pub(super) fn wanted_engine() -> Result<EngineChoice> {
+pub fn wanted_engine() -> Result<EngineChoice> {
     let word = std::env::var_os(WANTED).unwrap_or_default();
     EngineChoice::parse(&word.to_string_lossy())
         .map_err(|error| Error::new(ErrorKind::Invalid, "use", WANTED, error.to_string()))

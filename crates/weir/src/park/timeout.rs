@@ -71,12 +71,16 @@ impl From<Option<Duration>> for Timeout {
 /// The end of a wait: a [`Timeout`] of a call that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
+    /// It is over.
     Now,
+    /// It never is.
     Ever,
+    /// It is over at this moment.
     Then(Instant),
 }
 
 impl Until {
+    /// The end of a wait of this time that begins now.
     pub fn after(time: Duration) -> Until {
         Instant::now().checked_add(time).map_or(Until::Ever, Until::Then)
     }
@@ -104,6 +108,7 @@ impl Until {
         }
     }
 
+    /// Whether it is over.
     pub fn is_over(self) -> bool {
         self.left().is_some_and(|left| left.is_zero())
     }

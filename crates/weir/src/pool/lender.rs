@@ -1,18 +1,16 @@
-//! How the memory of a pool goes to its regions and back.
+//! How the memory of a pool goes to its borrowers and back.
 //!
-//! A region takes frames of the pool and lies in their stead. The thread that decides here takes
-//! memory back from the region that needs it least (`weir_policy::paging::sharing`) when another
-//! region or a stream of the pool lacks it. When regions thrash, it sends whole regions out in turn
+//! A borrower takes frames of the pool and has memory of its own in their stead. The thread that
+//! decides here takes memory back from the one that needs it least (`weir_policy::paging::sharing`)
+//! when another or a stream of the pool lacks it. When they thrash, it sends whole ones out in turn
 //! (`weir_policy::paging::swapping`).
 
 use super::core::Core;
-use super::lending::{Member, Pager};
-use super::region::pager::Pager as RegionPager;
-use super::region::share::ShareState;
+use super::lending::{Borrower, Member, ShareState};
 use crate::error::{Error, Result};
 use crate::memory::FrameWriter;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use weir_policy::paging::Run;
 use weir_policy::paging::sharing::{self, ShareFacts};
@@ -20,20 +18,20 @@ use weir_policy::paging::swapping::{Interval, Rotation, RotationFacts, Thrashing
 
 /// The time over which faults are counted.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Regions that are swapped have turns of at least this time.
+/// Borrowers that are swapped have turns of at least this time.
 const TURN: Duration = Duration::from_millis(1000);
 /// The least time between two decisions, so that deciding costs little.
 const APART: Duration = Duration::from_millis(2);
 /// Without a wish for so many intervals, the thread sleeps until there is one.
 const RESTS_AFTER: u32 = 20;
 
-/// Lets a region have memory of the pool, and give some back.
-pub fn join(core: &Arc<Core>, pager: &Arc<Pager>, state: &Arc<ShareState>) -> Result<()> {
-    if core.lending.add(pager, state) {
+/// Asks a borrower for memory from now on, when others of the pool lack it.
+pub fn join(core: &Arc<Core>, member: Member) -> Result<()> {
+    if core.lending.add(member) {
         let of = Arc::clone(core);
         let started = weir_sys::threads::start("weir-lending", move || Lender::new(&of).run());
         started.map_err(|cause| {
-            // The next region tries again.
+            // The next borrower tries again.
             core.lending.not_started();
             Error::os("start", "the thread of a pool's regions", cause)
         })?;
@@ -79,7 +77,7 @@ impl Core {
 /// What the thread knows of a member.
 struct Known {
     state: Arc<ShareState>,
-    pager: Weak<Pager>,
+    borrower: Arc<dyn Borrower>,
     faults: u64,
     again: u64,
     waited_ns: u64,
@@ -95,7 +93,7 @@ impl Known {
     fn new(member: &Member, now_ns: u64) -> Known {
         Known {
             state: Arc::clone(&member.state),
-            pager: member.pager.clone(),
+            borrower: Arc::clone(&member.borrower),
             faults: 0,
             again: 0,
             waited_ns: 0,
@@ -110,11 +108,6 @@ impl Known {
         let new = self.state.faults.load(Relaxed).saturating_sub(self.faults);
         let frames = if self.state.is_out() { 0 } else { self.state.pages.load(Relaxed) };
         ShareFacts { frames, least, faults: self.recent + new }
-    }
-
-    fn with<R>(&self, then: impl FnOnce(&mut RegionPager) -> R) -> Option<R> {
-        let pager = self.pager.upgrade()?;
-        Some(then(&mut pager.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Counts an interval into the sum of all.
@@ -206,15 +199,15 @@ impl Lender<'_> {
             let facts = self.facts();
             if let Some(giver) = sharing::giver(&facts, Some(asker)) {
                 let pages = sharing::gives(&facts[giver]);
-                self.known[giver].with(|pager| pager.give(pages));
+                self.known[giver].borrower.give(pages);
             }
         }
-        // Streams, and regions that begin, wait without asking again.
+        // Streams, and borrowers that begin, wait without asking again.
         while self.core.lock().policy.wants_back() || self.core.lending.waiting() > 0 {
             let facts = self.facts();
             let Some(giver) = sharing::giver(&facts, None) else { return };
             let pages = sharing::gives(&facts[giver]);
-            if self.known[giver].with(|pager| pager.give(pages)).unwrap_or(0) == 0 {
+            if self.known[giver].borrower.give(pages) == 0 {
                 return;
             }
             if self.core.lending.waiting() > 0 {
@@ -254,23 +247,18 @@ impl Known {
         RotationFacts { frames, since_ns: self.since_ns, is_out }
     }
 
-    /// Sends the region out: it keeps the least, and its threads wait.
+    /// Sends the borrower out: it keeps the least, and its threads wait.
     fn go(&mut self, now_ns: u64) {
         self.state.set_out(true);
         self.had = self.state.pages.load(Relaxed);
         self.since_ns = now_ns;
-        let set = self.with(|pager| {
-            let set = pager.working_set();
-            pager.give(u32::MAX);
-            set
-        });
-        self.set = set.unwrap_or_default();
+        self.set = self.borrower.go_out();
     }
 
-    /// Lets the region in, with what it had.
+    /// Lets the borrower in, with what it had.
     fn come(&mut self) {
         let set = std::mem::take(&mut self.set);
-        self.with(|pager| pager.come_in(self.had, &set));
+        self.borrower.come_in(self.had, &set);
         self.state.set_out(false);
     }
 }

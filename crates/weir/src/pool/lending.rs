@@ -1,17 +1,75 @@
-//! The regions of a pool, and what they wish: memory, or to begin.
+//! Who borrows memory of a pool, and what they wish: memory, or to begin.
 
-use super::region::pager::Pager as RegionPager;
-use super::region::share::ShareState;
-use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use weir_policy::paging::Run;
 
-pub type Pager = Mutex<RegionPager>;
+/// A borrower that is out waits at most this long, whatever becomes of the thread that lets it in.
+const MOST_OUT: Duration = Duration::from_secs(30);
+const LOOKS_AGAIN: Duration = Duration::from_millis(50);
 
-/// A region of the pool.
+/// What a pool knows of a borrower without its lock.
+#[derive(Debug, Default)]
+pub struct ShareState {
+    // All are numbers, and flags that are looked at again: Relaxed does for them.
+    pub(super) pages: AtomicU32,
+    pub(super) faults: AtomicU64,
+    pub(super) again: AtomicU64,
+    pub(super) waited_ns: AtomicU64,
+    /// It faults, and would take more memory.
+    pub(super) wants: AtomicBool,
+    /// How often it went out.
+    pub(super) swapped: AtomicU64,
+    is_out: AtomicBool,
+    gate: Mutex<()>,
+    opened: Condvar,
+}
+
+impl ShareState {
+    pub(super) fn is_out(&self) -> bool {
+        self.is_out.load(Ordering::Relaxed)
+    }
+
+    /// Sends the borrower out, or lets it in.
+    pub(super) fn set_out(&self, out: bool) {
+        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_out.store(out, Ordering::Relaxed);
+        self.swapped.fetch_add(u64::from(out), Ordering::Relaxed);
+        drop(gate);
+        self.opened.notify_all();
+    }
+
+    /// Waits while the borrower is out, unless `stops`.
+    pub fn wait_until_in(&self, stops: impl Fn() -> bool) {
+        if !self.is_out() {
+            return;
+        }
+        let begun = Instant::now();
+        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.is_out() && !stops() && begun.elapsed() < MOST_OUT {
+            let waited = self.opened.wait_timeout(gate, LOOKS_AGAIN);
+            gate = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// One that pages within memory of a pool, and can give some of it back, such as a region.
+pub trait Borrower: std::fmt::Debug + Send + Sync {
+    /// Whether it is dropped, and has nothing of the pool any more.
+    fn is_gone(&self) -> bool;
+    /// Gives the memory of so many pages back, as far as it can. Returns how many frames it gave.
+    fn give(&self, pages: u32) -> usize;
+    /// Gives back all but the least that it needs. Returns the pages that it had.
+    fn go_out(&self) -> Vec<Run>;
+    /// Takes memory for so many pages, and brings these back into it.
+    fn come_in(&self, pages: u32, had: &[Run]);
+}
+
+/// A borrower, and what the pool knows of it.
 #[derive(Debug, Clone)]
 pub struct Member {
-    pub pager: Weak<Pager>,
+    pub borrower: Arc<dyn Borrower>,
     pub state: Arc<ShareState>,
 }
 
@@ -20,24 +78,24 @@ pub struct Member {
 struct Wishes {
     members: Vec<Member>,
     asked: bool,
-    /// Regions that wait until they can begin.
+    /// Borrowers that wait until they can begin.
     joining: u32,
     started: bool,
     stops: bool,
 }
 
-/// The regions of a pool, and what they wish.
+/// The borrowers of a pool, and what they wish.
 #[derive(Debug, Default)]
 pub struct Lending {
     wishes: Mutex<Wishes>,
     changed: Condvar,
-    /// Whole regions are sent out.
+    /// Whole borrowers are sent out.
     pub swaps: AtomicBool,
     /// The oldest of so many of the largest goes.
     pub swap_largest: AtomicU32,
 }
 
-/// A region that waits until it can begin.
+/// A borrower that waits until it can begin.
 pub struct Joining<'a>(&'a Lending);
 
 impl Joining<'_> {
@@ -79,11 +137,11 @@ impl Lending {
         Joining(self)
     }
 
-    /// Adds a region: whether it is the first, for which the thread that decides must be started.
-    pub fn add(&self, pager: &Arc<Pager>, state: &Arc<ShareState>) -> bool {
+    /// Adds a borrower: whether it is the first, for which the thread that decides must be started.
+    pub fn add(&self, member: Member) -> bool {
         let mut wishes = self.lock();
-        wishes.members.retain(|member| member.pager.strong_count() > 0);
-        wishes.members.push(Member { pager: Arc::downgrade(pager), state: Arc::clone(state) });
+        wishes.members.retain(|member| !member.borrower.is_gone());
+        wishes.members.push(member);
         !std::mem::replace(&mut wishes.started, true)
     }
 
@@ -92,7 +150,7 @@ impl Lending {
         self.lock().started = false;
     }
 
-    /// How many regions wait until they can begin.
+    /// How many borrowers wait until they can begin.
     pub fn waiting(&self) -> u32 {
         self.lock().joining
     }
@@ -108,7 +166,7 @@ impl Lending {
             }
             if wishes.asked || over {
                 let asked = std::mem::take(&mut wishes.asked);
-                wishes.members.retain(|member| member.pager.strong_count() > 0);
+                wishes.members.retain(|member| !member.borrower.is_gone());
                 return Some((wishes.members.clone(), asked));
             }
             wishes = match most {

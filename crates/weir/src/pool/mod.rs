@@ -13,14 +13,16 @@ mod lender;
 mod lending;
 mod options;
 mod reader;
-pub mod region;
+mod share;
 mod waiting;
 mod writer;
 
 pub(crate) use self::core::Backlog;
 pub use account::PoolAccount;
+pub use lending::{Borrower, ShareState};
 pub use options::PoolOptions;
 pub use reader::BacklogReader;
+pub use share::Share;
 pub use writer::BacklogWriter;
 
 use self::core::{Core, Spill};
@@ -150,7 +152,8 @@ impl Pool {
         self.core().frames.is_here()
     }
 
-    pub(crate) fn memory_bytes(&self) -> u64 {
+    /// The bytes of memory that it may have.
+    pub fn memory_bytes(&self) -> u64 {
         let core = self.core();
         let frames = core.lock().policy.settings().frames;
         u64::from(frames) * core.frames.frame_bytes() as u64

@@ -8,7 +8,7 @@ mod times;
 
 use super::core::PoolClock;
 use super::*;
-use crate::memory::{Faults, Faulty};
+use crate::memory::Faults;
 use std::time::{Duration, Instant};
 use weir_sys::spill::TransferDirection;
 
@@ -34,7 +34,7 @@ fn options(frames: usize, slots: usize) -> PoolOptions {
 fn make(options: PoolOptions) -> Made {
     let directory = tempfile::tempdir().expect("a directory");
     let options = options.spill_directory(directory.path());
-    let (transfers, faults) = Faulty::open(directory.path());
+    let (transfers, faults) = FrameTransfers::faulty(directory.path());
     let sizes = options.sizes().expect("sizes");
     let pool = Pool::with(&options, sizes, Some((transfers, directory.path().into())));
     Made { pool: pool.expect("a pool"), faults, _directory: directory }

@@ -5,15 +5,12 @@ use super::{as_seen, each_memory};
 use std::mem::offset_of;
 use weir_ring::paging::{self, PagingBoard};
 
-/// The account of a region at one moment.
+/// The account of a region (of `weir-region`) at one moment.
 ///
 /// ```
-/// let region = weir::Region::new(1 << 20, &weir::RegionOptions::new())?;
-/// region.write_at(0, b"abc")?;
-/// let own = std::process::id();
-/// let found = weir::stat::regions();
-/// assert!(found.iter().any(|stat| stat.pid == own && stat.hard_faults == 1));
-/// # Ok::<(), weir::Error>(())
+/// for region in weir::stat::regions() {
+///     println!("{}: {} bytes, {} faults", region.pid, region.region_bytes, region.hard_faults);
+/// }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -60,7 +57,7 @@ pub struct RegionStat {
 
 /// Lists the regions whose account this user may open.
 pub fn regions() -> Vec<RegionStat> {
-    let found = each_memory(&[crate::memory::PAGING], |file, inode| {
+    let found = each_memory(&[paging::FILE], |file, inode| {
         let magic = (offset_of!(PagingBoard, magic), paging::MAGIC);
         let version = (offset_of!(PagingBoard, version), paging::VERSION);
         let copy = copy_of::<PagingBoard>(file, magic, version)?;

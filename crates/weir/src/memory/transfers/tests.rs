@@ -5,7 +5,7 @@ mod places;
 
 use super::*;
 use crate::memory::Frames;
-use faulty::Faulty;
+use faulty::{Faults, Faulty};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
 use weir_sys::spill::TransferDirection;
@@ -14,6 +14,20 @@ const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 const FRAME_BYTES: usize = 16 << 10;
 
 type Done = Vec<(u64, std::result::Result<(), Errno>)>;
+
+impl FrameTransfers {
+    /// Opens the best engine for this directory, inside one that fails on demand.
+    pub(crate) fn faulty(directory: &Path) -> (FrameTransfers, Faults) {
+        let mut faults = None;
+        let transfers = FrameTransfers::open_as(directory, EngineChoice::Best).expect("opened");
+        let transfers = transfers.map_engine(|engine| {
+            let (engine, told) = Faulty::new(engine).expect("faulty");
+            faults = Some(told);
+            Box::new(engine)
+        });
+        (transfers, faults.expect("told"))
+    }
+}
 
 /// Both engines, or only threads if the kernel forbids io_uring.
 fn engines(directory: &Path) -> Vec<FrameTransfers> {
@@ -210,7 +224,7 @@ fn an_engine_that_goes_waits_for_the_kernel_and_gives_back_its_frames() {
 #[test]
 fn an_engine_fails_as_it_is_told() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (mut transfers, faults) = Faulty::open(directory.path());
+    let (mut transfers, faults) = FrameTransfers::faulty(directory.path());
     let frames = frames(4);
     (0..4).for_each(|frame| fill(&frames, frame, frame.into()));
     let (to, from) = (TransferDirection::ToDisk, TransferDirection::FromDisk);
@@ -229,7 +243,7 @@ fn an_engine_fails_as_it_is_told() {
 #[test]
 fn completions_are_held_back_until_told() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (mut transfers, faults) = Faulty::open(directory.path());
+    let (mut transfers, faults) = FrameTransfers::faulty(directory.path());
     let frames = frames(2);
     (0..2).for_each(|frame| fill(&frames, frame, frame.into()));
     faults.hold(TransferDirection::ToDisk, true);

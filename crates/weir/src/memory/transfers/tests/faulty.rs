@@ -1,13 +1,14 @@
-//! An engine that fails on demand: what tests put between themselves and a real one.
+//! An engine that fails on demand: what tests put between themselves and a real one. The tests of
+//! regions use it too.
 
-use crate::memory::FrameTransfers;
+#![allow(dead_code, reason = "the tests of each crate use a part")]
+
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weir_sys::spill::{EngineChoice, MemoryPiece, SpillEngine, TransferDirection};
+use weir_sys::spill::{MemoryPiece, SpillEngine, TransferDirection};
 
 /// Decides, from any thread and while the engine works, what goes wrong.
 #[derive(Clone, Debug)]
@@ -116,18 +117,7 @@ pub struct Faulty {
 }
 
 impl Faulty {
-    /// Opens the best engine for this directory, inside one that fails on demand.
-    pub fn open(directory: &Path) -> (FrameTransfers, Faults) {
-        let mut faults = None;
-        let transfers = FrameTransfers::open_as(directory, EngineChoice::Best).expect("opened");
-        let transfers = transfers.map_engine(|engine| {
-            let (engine, told) = Faulty::new(engine).expect("faulty");
-            faults = Some(told);
-            Box::new(engine)
-        });
-        (transfers, faults.expect("told"))
-    }
-
+    /// Puts an engine that fails on demand around this one.
     pub fn new(engine: Box<dyn SpillEngine>) -> io::Result<(Faulty, Faults)> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;

@@ -7,10 +7,12 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use weir::{
-    ErrorKind, ExclusiveFile, MappedRegion, PageReplacement, Region, RegionAdvice, RegionOptions,
+use weir::ErrorKind;
+use weir_region::{
+    ExclusiveFile, MappedRegion, PageReplacement, Region, RegionAdvice, RegionOptions,
 };
 
+#[path = "../../weir/tests/common/mod.rs"]
 mod common;
 #[path = "common/regions.rs"]
 mod regions;
@@ -549,4 +551,19 @@ fn the_kernel_reads_into_a_mapped_region() {
     } else {
         assert_eq!(read.err().and_then(|error| error.raw_os_error()), Some(libc::EFAULT));
     }
+}
+
+/// Other processes saw the length that it had been made with.
+#[test]
+fn a_region_that_grows_is_as_long_in_its_account() {
+    let page = rustix::param::page_size() as u64;
+    let (first, most) = (61 * page, 257 * page);
+    let region = Region::new(first, &RegionOptions::new().most_bytes(most)).expect("made");
+    let has = |bytes: u64| {
+        let (own, regions) = (std::process::id(), weir::stat::regions());
+        regions.iter().any(|stat| stat.pid == own && stat.region_bytes == bytes)
+    };
+    assert!(has(first) && !has(most));
+    region.grow(most).expect("grown");
+    assert!(has(most) && !has(first));
 }

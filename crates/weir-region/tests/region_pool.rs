@@ -5,8 +5,10 @@ use common::{Random, say, start};
 use regions::pool_bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use weir::{ErrorKind, ExclusiveFile, MappedRegion, Pool, PoolOptions, Region, RegionOptions};
+use weir::{ErrorKind, Pool, PoolOptions};
+use weir_region::{ExclusiveFile, MappedRegion, Region, RegionOptions};
 
+#[path = "../../weir/tests/common/mod.rs"]
 mod common;
 #[path = "common/regions.rs"]
 mod regions;

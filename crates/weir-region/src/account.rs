@@ -3,7 +3,7 @@
 /// What a region has done so far, and what it holds now.
 ///
 /// ```
-/// use weir::{Region, RegionOptions};
+/// use weir_region::{Region, RegionOptions};
 /// let region = Region::new(4 << 20, &RegionOptions::new().memory_bytes(1 << 20))?;
 /// for at in (0..4 << 20).step_by(4096) {
 ///     region.write_at(at, b"x")?;

@@ -2,14 +2,13 @@
 
 use super::account::RegionAccount;
 use super::board::AccountPage;
-use super::share::Share;
-use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemberFront, PageTransfers, RegionFront, RegionMemory, SharedFronts};
-use crate::park::ready::wait_for_any;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::Instant;
+use weir::parts::{Share, wait_for_any};
+use weir::{Error, ErrorKind, Result};
 use weir_policy::paging::{PagingAction, PagingPolicy, PagingSettings, Run, Touch};
 use weir_sys::spill::TransferDirection;
 
@@ -106,7 +105,7 @@ impl ShownHere {
 }
 
 #[derive(Debug)]
-pub(in crate::pool) struct Pager {
+pub(crate) struct Pager {
     // Dropped first: that waits until the kernel is done with the memory.
     transfers: PageTransfers,
     policy: PagingPolicy,
@@ -339,7 +338,7 @@ impl Pager {
 
     /// Takes memory for this many pages from the pool, as far as it has it, and reads what a region
     /// had when it went out.
-    pub(in crate::pool) fn come_in(&mut self, pages: u32, set: &[Run]) {
+    pub(crate) fn come_in(&mut self, pages: u32, set: &[Run]) {
         let Some(share) = &mut self.share else { return };
         let more = pages.saturating_sub(share.pages());
         if more > 0 && share.borrow(more) {
@@ -378,13 +377,13 @@ impl Pager {
         acted
     }
 
-    pub(in crate::pool) fn working_set(&self) -> Vec<Run> {
+    pub(crate) fn working_set(&self) -> Vec<Run> {
         self.policy.working_set()
     }
 
     /// Lets pages go until the region has this many fewer, and gives their memory back to the pool.
     /// Returns how many frames of the pool went back.
-    pub(in crate::pool) fn give(&mut self, pages: u32) -> usize {
+    pub(crate) fn give(&mut self, pages: u32) -> usize {
         let Some((most, least)) = self.share.as_ref().map(|share| (share.pages(), share.least()))
         else {
             return 0;

@@ -1,19 +1,24 @@
-//! Memory larger than memory. A region has a budget of memory, and behind it a file: one without a
-//! name, or the user's.
+//! Memory larger than memory: bytes in a budget of memory with a file behind it.
+//!
+//! The file has no name, or is the user's. Regions can share the budget of a [`weir::Pool`] with its
+//! streams, and several processes can share a region.
 //!
 //! A [`Region`] is read and written by calls, which return the errors of its file. A
 //! [`MappedRegion`] is a slice of bytes; the faults on it are served by a thread of this process.
 //! Pages come in and are written in clusters (Joy and Babaoglu 1980; `weir_policy::paging`
 //! decides).
 
+#![deny(unsafe_code)]
+
 mod account;
 mod board;
 mod heard;
 mod join;
 mod mapped;
+#[allow(unsafe_code, reason = "mappings, and what the kernel does to them")]
+mod memory;
 mod options;
-pub(super) mod pager;
-pub(super) mod share;
+mod pager;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -22,24 +27,28 @@ mod thread;
 pub use account::RegionAccount;
 pub use mapped::MappedRegion;
 use mapped::bring_or;
+pub use memory::ExclusiveFile;
 pub use options::{PageReplacement, RegionOptions};
 pub use shared::{SharedRegion, SharedRegionMember};
 
-use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{PageTransfers, RegionMemory, file_bytes};
 use join::join;
 use pager::Pager;
-use share::ShareState;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weir::parts::ShareState;
+use weir::{Error, ErrorKind, Result};
 use weir_policy::paging::{Advice, Run};
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!("weir runs on 64-bit Linux only");
 
 /// The order in which a region will be touched.
 ///
 /// ```
-/// use weir::{Region, RegionAdvice, RegionOptions};
+/// use weir_region::{Region, RegionAdvice, RegionOptions};
 /// let region = Region::new(4 << 20, &RegionOptions::new().memory_bytes(1 << 20))?;
 /// region.advise(RegionAdvice::Sequential)?;
 /// let mut bytes = [0; 4096];
@@ -68,7 +77,7 @@ pub enum RegionAdvice {
 /// is the user's, when the region is dropped.
 ///
 /// ```
-/// use weir::{Region, RegionOptions};
+/// use weir_region::{Region, RegionOptions};
 /// let region = Region::new(4 << 20, &RegionOptions::new().memory_bytes(1 << 20))?;
 /// for at in (0..4 << 20).step_by(4096) {
 ///     region.write_at(at, &at.to_le_bytes())?;
@@ -119,7 +128,7 @@ impl Region {
         over: bool,
     ) -> Result<Region> {
         let reserved = if over {
-            bytes.next_multiple_of(crate::memory::page_bytes())
+            bytes.next_multiple_of(weir::parts::page_bytes())
         } else {
             options.reserved(bytes)?
         };

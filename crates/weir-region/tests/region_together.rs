@@ -7,11 +7,12 @@ use rustix::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use weir::{
-    ErrorKind, MappedRegion, Pool, PoolOptions, Region, RegionAdvice, RegionOptions, SharedRegion,
-    SharedRegionMember,
+use weir::{ErrorKind, Pool, PoolOptions};
+use weir_region::{
+    MappedRegion, Region, RegionAdvice, RegionOptions, SharedRegion, SharedRegionMember,
 };
 
+#[path = "../../weir/tests/common/mod.rs"]
 mod common;
 #[path = "common/regions.rs"]
 mod regions;

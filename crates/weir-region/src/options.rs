@@ -1,15 +1,15 @@
 //! The options of a region.
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{page_bytes, usual_directory};
-use crate::pool::Pool;
 use std::path::PathBuf;
+use weir::Pool;
+use weir::parts::{page_bytes, usual_directory};
+use weir::{Error, ErrorKind, Result};
 use weir_policy::paging::{LEAST_FRAMES, MOST_CLUSTER, PagingSettings};
 
 /// What [`RegionOptions::replacement`] sets.
 ///
 /// ```
-/// use weir::{PageReplacement, Region, RegionOptions};
+/// use weir_region::{PageReplacement, Region, RegionOptions};
 /// let options = RegionOptions::new().memory_bytes(1 << 20).replacement(PageReplacement::Fifo);
 /// let region = Region::new(4 << 20, &options)?;
 /// # Ok::<(), weir::Error>(())
@@ -20,7 +20,7 @@ pub use weir_policy::paging::PageReplacement;
 /// [`MappedRegion::new`](super::MappedRegion::new).
 ///
 /// ```
-/// use weir::{Region, RegionOptions};
+/// use weir_region::{Region, RegionOptions};
 /// let options = RegionOptions::new().memory_bytes(1 << 20).spill_directory(std::env::temp_dir());
 /// let region = Region::new(8 << 20, &options)?;
 /// println!("{}", region.mechanism());
@@ -56,16 +56,25 @@ impl RegionOptions {
         RegionOptions::default()
     }
 
-    setters! { RegionOptions;
-        /// Sets the bytes of memory for pages: at least eight pages. The region never has more.
-        memory_bytes: u64 => memory_bytes;
-        /// Sets the bytes to which a region without a file of the user's can grow.
-        most_bytes: u64 => most_bytes;
-        /// Sets the most bytes that come in or are written together: a page up to 32 pages, and at
-        /// most a quarter of the memory.
-        most_cluster_bytes: u64 => most_cluster_bytes;
-        /// Sets the rule that chooses which page goes.
-        replacement: PageReplacement => replacement;
+    /// Sets the bytes of memory for pages: at least eight pages. The region never has more.
+    pub fn memory_bytes(self, memory_bytes: u64) -> RegionOptions {
+        RegionOptions { memory_bytes, ..self }
+    }
+
+    /// Sets the bytes to which a region without a file of the user's can grow.
+    pub fn most_bytes(self, most_bytes: u64) -> RegionOptions {
+        RegionOptions { most_bytes, ..self }
+    }
+
+    /// Sets the most bytes that come in or are written together: a page up to 32 pages, and at
+    /// most a quarter of the memory.
+    pub fn most_cluster_bytes(self, most_cluster_bytes: u64) -> RegionOptions {
+        RegionOptions { most_cluster_bytes, ..self }
+    }
+
+    /// Sets the rule that chooses which page goes.
+    pub fn replacement(self, replacement: PageReplacement) -> RegionOptions {
+        RegionOptions { replacement, ..self }
     }
 
     /// Sets the directory of the file. The file has no name in it.

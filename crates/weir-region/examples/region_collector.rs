@@ -7,7 +7,7 @@
 //! references. Between collections the program walks a list that is an eighth of the heap, which fits
 //! in the memory. What is counted are the faults of that walk after a sweep.
 
-use weir::{Region, RegionAdvice, RegionOptions};
+use weir_region::{Region, RegionAdvice, RegionOptions};
 
 const CELL: u64 = 64;
 const USED: u64 = 1;

@@ -2,21 +2,19 @@
 
 use super::join::join;
 use super::pager::{Pager, Shown, ShownHere};
-use super::share::ShareState;
 use super::thread::{Kick, RegionThread};
 use super::{RegionAccount, RegionAdvice, RegionOptions, check_range, pages};
-use crate::error::{Error, Result};
 use crate::memory::{
     ExclusiveFile, FrontBytes, KernelPaged, PageTransfers, RegionFront, RegionMemory, file_bytes,
-    page_bytes,
 };
-use crate::park::ready::wait_for_any;
 use rustix::event::{PollFd, PollFlags};
 use rustix::mm::Advice as KernelAdvice;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use weir::parts::{ShareState, page_bytes, wait_for_any};
+use weir::{Error, Result};
 
 /// The variable that lets the kernel page a region, if it is `kernel`.
 const WANTED: &str = "WEIR_REGION_PAGING";
@@ -37,7 +35,7 @@ const LOOKS_EVERY: u32 = 16;
 /// [`MappedRegion::mechanism`] says so. A region over a user's file is refused then.
 ///
 /// ```
-/// use weir::{MappedRegion, RegionOptions};
+/// use weir_region::{MappedRegion, RegionOptions};
 /// let mut region = MappedRegion::new(4 << 20, &RegionOptions::new().memory_bytes(1 << 20))?;
 /// region.fill(7);
 /// region[1 << 20..][..3].copy_from_slice(b"abc");
@@ -76,8 +74,8 @@ impl MappedRegion {
     /// Makes a region of zeros, with a file without a name. Memory is taken when it is touched.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): a size is out of its range.
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): the directory of the file cannot be used, or there
+    /// [`ErrorKind::Invalid`](weir::ErrorKind::Invalid): a size is out of its range.
+    /// [`ErrorKind::Os`](weir::ErrorKind::Os): the directory of the file cannot be used, or there
     /// are no addresses or threads left.
     pub fn new(bytes: usize, options: &RegionOptions) -> Result<MappedRegion> {
         options.settings(bytes as u64, true, false)?;
@@ -107,7 +105,7 @@ impl MappedRegion {
     /// is as long as the file.
     ///
     /// # Errors
-    /// As [`Region::over`](super::Region::over). [`ErrorKind::Os`](crate::ErrorKind::Os) also
+    /// As [`Region::over`](super::Region::over). [`ErrorKind::Os`](weir::ErrorKind::Os) also
     /// without userfaultfd, with what is missing.
     pub fn over(file: ExclusiveFile, options: &RegionOptions) -> Result<MappedRegion> {
         let ExclusiveFile(file) = file;
@@ -157,7 +155,7 @@ impl MappedRegion {
     /// Tells the region in which order it will be touched.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`](crate::ErrorKind::Forked): this is a forked child.
+    /// [`ErrorKind::Forked`](weir::ErrorKind::Forked): this is a forked child.
     pub fn advise(&self, advice: RegionAdvice) -> Result<()> {
         if let Some(mut pager) = self.pager("advise")? {
             super::advise(&mut pager, advice);
@@ -175,8 +173,8 @@ impl MappedRegion {
     /// Brings `bytes` of them in, from `at` on, before they are touched, as far as memory is free.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): they reach beyond the end.
-    /// [`ErrorKind::Forked`](crate::ErrorKind::Forked): this is a forked child.
+    /// [`ErrorKind::Invalid`](weir::ErrorKind::Invalid): they reach beyond the end.
+    /// [`ErrorKind::Forked`](weir::ErrorKind::Forked): this is a forked child.
     pub fn will_need(&self, at: usize, bytes: usize) -> Result<()> {
         let (at, bytes) = (at as u64, bytes as u64);
         check_range("read ahead in", (at, bytes), self.bytes as u64)?;
@@ -191,7 +189,7 @@ impl MappedRegion {
     /// It is empty where the kernel pages.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`](crate::ErrorKind::Forked): this is a forked child.
+    /// [`ErrorKind::Forked`](weir::ErrorKind::Forked): this is a forked child.
     pub fn working_set(&self) -> Result<Vec<(u64, u64)>> {
         let runs = self.pager("ask")?.map(|pager| pager.working_set()).unwrap_or_default();
         Ok(super::places(&runs, page_bytes(), self.bytes as u64))
@@ -201,7 +199,7 @@ impl MappedRegion {
     /// is free. Parts beyond the end are left out.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`](crate::ErrorKind::Forked): this is a forked child. What cannot be read
+    /// [`ErrorKind::Forked`](weir::ErrorKind::Forked): this is a forked child. What cannot be read
     /// ends in SIGBUS when it is touched.
     pub fn bring_back(&self, working_set: &[(u64, u64)]) -> Result<()> {
         if let Some(mut pager) = self.pager("read ahead in")? {
@@ -227,7 +225,7 @@ impl MappedRegion {
     /// synced.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): the cause of the last write that failed. Its pages stay in memory, dirty.
+    /// [`ErrorKind::Os`](weir::ErrorKind::Os): the cause of the last write that failed. Its pages stay in memory, dirty.
     pub fn flush(&mut self) -> Result<()> {
         self.pager("flush")?.map_or(Ok(()), |mut pager| pager.flush())
     }

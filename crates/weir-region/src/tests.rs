@@ -3,7 +3,7 @@
 mod together;
 
 use super::*;
-use crate::memory::Faults;
+use crate::memory::tests::faulty::Faults;
 use rustix::io::Errno;
 use std::os::unix::fs::FileExt;
 use weir_sys::spill::TransferDirection;

@@ -5,13 +5,9 @@ use super::join::join;
 use super::pager::{Pager, Shown};
 use super::thread::{Kick, RegionThread};
 use super::{RegionAccount, RegionOptions, bring_or, check_range, each_page};
-use crate::connect::passing;
-use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
-    MemberFront, MemberMemory, PageTransfers, RegionMemory, SharedFronts, file_bytes, page_bytes,
+    MemberFront, MemberMemory, PageTransfers, RegionMemory, SharedFronts, file_bytes,
 };
-use crate::park::Until;
-use crate::park::ready::{wait_for_any, wait_ready};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -19,6 +15,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
+use weir::parts::{Until, page_bytes, passing, wait_for_any, wait_ready};
+use weir::{Error, ErrorKind, Result};
 use weir_sys::bell;
 use weir_sys::forks::ParentOnly;
 
@@ -37,7 +35,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 ///
 /// ```no_run
 /// use std::os::unix::net::UnixListener;
-/// use weir::{RegionOptions, SharedRegion, SharedRegionMember};
+/// use weir_region::{RegionOptions, SharedRegion, SharedRegionMember};
 /// // The owner:
 /// let file = std::fs::File::options().read(true).write(true).open("table")?;
 /// let region = SharedRegion::over(file, &RegionOptions::new().memory_bytes(64 << 20))?;
@@ -354,7 +352,7 @@ fn wait(kick: &Kick, members: &[(Arc<MemberFront>, Arc<RegionSocket>)]) -> Vec<H
 ///
 /// ```no_run
 /// let socket = std::os::unix::net::UnixStream::connect("/run/table")?;
-/// weir::SharedRegionMember::join(socket)?.write_at(4096, b"abc")?;
+/// weir_region::SharedRegionMember::join(socket)?.write_at(4096, b"abc")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

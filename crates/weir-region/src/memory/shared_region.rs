@@ -1,11 +1,10 @@
 //! The memory of a region that several processes map: its members, and what the owner shows them.
 
-use super::mapping::{MapAccess, Mapping, page_bytes};
-use super::sealed::{SEALS, refused};
-use crate::error::{Error, Result};
 use rustix::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weir::parts::{MapAccess, Mapping, SEALS, copy, page_bytes, refused};
+use weir::{Error, Result};
 use weir_policy::paging::Run;
 use weir_sys::forks::ParentOnly;
 use weir_sys::userfault::UserFault;
@@ -202,7 +201,7 @@ impl MemberMemory {
         // SAFETY: inside of the mapping (`at` asserts), to which this lends no references. Threads
         // of this process that share a region keep apart what they write, as its users promise by
         // the lock of `SharedRegionMember`; others are processes of their own.
-        unsafe { super::copy::copy(from, to.as_mut_ptr(), to.len()) };
+        unsafe { copy(from, to.as_mut_ptr(), to.len()) };
         // The copy comes before the look: zeros that were copied come with the loss.
         fence(Ordering::Acquire);
         !self.is_lost()
@@ -212,7 +211,7 @@ impl MemberMemory {
     pub(crate) fn copy_in(&self, at: usize, from: &[u8]) -> bool {
         let to = self.map.at(at, from.len());
         // SAFETY: as in `copy_out`.
-        unsafe { super::copy::copy(from.as_ptr(), to, from.len()) };
+        unsafe { copy(from.as_ptr(), to, from.len()) };
         !self.is_lost()
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::memory::RegionFront;
-use crate::pool::{Pool, PoolOptions};
 use std::time::{Duration, Instant};
+use weir::{Pool, PoolOptions};
 
 const CAUSES: [Errno; 2] = [Errno::NOSPC, Errno::IO];
 const FRAME: u64 = 4 * PAGE;

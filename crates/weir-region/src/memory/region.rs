@@ -1,15 +1,14 @@
 //! The memory of a region: a memory file with a place for each page, mapped for the pager, and for
 //! the program too if its faults are served. Pages that are not in memory are holes.
 
-use super::mapping::{MapAccess, Mapping, page_bytes};
-use super::sealed::{SEALS, allocate, make_empty};
-use crate::error::{Error, ErrorKind, Result};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use weir::parts::{MapAccess, Mapping, SEALS, allocate, make_empty, page_bytes, wanted_engine};
+use weir::{Error, ErrorKind, Result};
 use weir_policy::paging::Run;
 use weir_sys::forks::ParentOnly;
 use weir_sys::may_reach;
@@ -282,7 +281,7 @@ impl PageTransfers {
 
     fn with(file: SpillFile, end: u64, cuttable: Option<ParentOnly>) -> Result<PageTransfers> {
         let (is_direct, mut remarks) = (file.is_direct(), file.remarks().to_vec());
-        let wanted = super::transfers::wanted_engine()?;
+        let wanted = wanted_engine()?;
         let (engine, reason) = spill::open(file, wanted)
             .map_err(|cause| Error::os("start", "the engine of a region", cause))?;
         remarks.extend(reason);
@@ -291,8 +290,8 @@ impl PageTransfers {
 
     /// Puts an engine that fails on demand around this one.
     #[cfg(test)]
-    pub(crate) fn faulty(self) -> (PageTransfers, super::Faults) {
-        let (engine, faults) = super::Faulty::new(self.engine).expect("faulty");
+    pub(crate) fn faulty(self) -> (PageTransfers, super::tests::faulty::Faults) {
+        let (engine, faults) = super::tests::faulty::Faulty::new(self.engine).expect("faulty");
         (PageTransfers { engine: Box::new(engine), ..self }, faults)
     }
 

@@ -8,7 +8,7 @@
 //! comparison run both in a memory cgroup.
 
 use std::time::Instant;
-use weir::{MappedRegion, RegionOptions};
+use weir_region::{MappedRegion, RegionOptions};
 
 const NUMBER_BYTES: usize = 8;
 

@@ -1,35 +1,35 @@
 //! The account of a region where other processes see it.
 
 use super::account::RegionAccount;
-use crate::memory::SharedPage;
+use crate::memory::AccountWords;
 use std::sync::atomic::Ordering::Relaxed;
-use weir_ring::paging::PagingBoard;
+use weir::parts::SharedPage;
 use weir_sys::forks::ParentOnly;
 
 /// A page with the account, and its file, through which others find it.
 #[derive(Debug)]
 pub(super) struct AccountPage {
     _file: ParentOnly,
-    page: SharedPage<PagingBoard>,
+    page: SharedPage<AccountWords>,
 }
 
 impl AccountPage {
     /// Makes the page. Without one the region works, and nobody sees its account from outside.
     pub(super) fn new(region_bytes: u64) -> Option<AccountPage> {
-        let (file, page) = SharedPage::<PagingBoard>::create().ok()?;
+        let (file, page) = SharedPage::<AccountWords>::create().ok()?;
         // Relaxed, here and below: numbers that readers take one by one.
-        page.words().pid.store(std::process::id(), Relaxed);
+        page.words().0.pid.store(std::process::id(), Relaxed);
         let board = AccountPage { _file: file, page };
         board.say_length(region_bytes);
         Some(board)
     }
 
     pub(super) fn say_length(&self, region_bytes: u64) {
-        self.page.words().region_bytes.store(region_bytes, Relaxed);
+        self.page.words().0.region_bytes.store(region_bytes, Relaxed);
     }
 
     pub(super) fn publish(&self, budget_bytes: u64, account: &RegionAccount) {
-        let words = self.page.words();
+        let words = &self.page.words().0;
         words.budget_bytes.store(budget_bytes, Relaxed);
         words.memory_bytes.store(account.memory_bytes, Relaxed);
         words.hard_faults.store(account.hard_faults, Relaxed);

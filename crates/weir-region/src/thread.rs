@@ -1,10 +1,10 @@
 //! A thread that works for a region, and how it is told to look again or to end.
 
-use crate::error::{Error, Result};
 use rustix::fd::BorrowedFd;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use weir::{Error, Result};
 use weir_sys::bell;
 use weir_sys::forks::ParentOnly;
 use weir_sys::threads::OwnedThread;

@@ -11,12 +11,14 @@ use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weir::{ErrorKind, RegionOptions, SharedRegion, SharedRegionMember};
+use weir::ErrorKind;
+use weir_region::{RegionOptions, SharedRegion, SharedRegionMember};
 
+#[path = "../../weir/tests/common/mod.rs"]
 mod common;
-#[path = "common/raw.rs"]
+#[path = "../../weir/tests/common/raw.rs"]
 mod raw;
-#[path = "common/slow.rs"]
+#[path = "../../weir/tests/common/slow.rs"]
 mod slow;
 
 const PAGE: u64 = 4096;
@@ -37,7 +39,7 @@ fn word(at: u64, of: u64) -> u64 {
 
 /// Whether userfaultfd works here. Without it nobody can be a member.
 fn is_here() -> bool {
-    let made = weir::MappedRegion::new(1 << 20, &options()).expect("made");
+    let made = weir_region::MappedRegion::new(1 << 20, &options()).expect("made");
     let mechanism = made.mechanism();
     if mechanism.starts_with("mmap") {
         println!("SKIPPED: {mechanism}");

@@ -9,7 +9,7 @@ use std::fs::File;
 /// [`Region::over`](crate::Region::over) copies, and takes any file.
 ///
 /// ```
-/// use weir::{ExclusiveFile, MappedRegion, RegionOptions};
+/// use weir_region::{ExclusiveFile, MappedRegion, RegionOptions};
 /// let file = tempfile::tempfile().expect("a file");
 /// file.set_len(1 << 20).expect("longer");
 /// // SAFETY: it has no name, and no other descriptor of it exists.

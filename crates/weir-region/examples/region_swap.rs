@@ -9,7 +9,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use weir::{Pool, PoolOptions, Region, RegionOptions};
+use weir::{Pool, PoolOptions};
+use weir_region::{Region, RegionOptions};
 
 const PAGE: u64 = 4096;
 const REGIONS: usize = 8;
