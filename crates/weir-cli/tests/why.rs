@@ -523,6 +523,20 @@ fn buffers_are_no_matter_of_who_waits_for_something_else() {
     drop(staged);
 }
 
+/// A program waited for the queue of a worker that slept: "it may keep output in its own buffer: try
+/// python -u", though its standard output was another pipe.
+#[test]
+fn what_is_not_its_standard_output_is_in_no_buffer_of_it() {
+    let text = "import os, subprocess\nreads, writes = os.pipe()\nos.set_inheritable(writes, True)\n\
+                child = subprocess.Popen(['python3', '-c', 'import time; time.sleep(60)'], \
+                executable=__import__('sys').executable, pass_fds=[writes], stdout=subprocess.PIPE)\n\
+                os.close(writes)\nos.write(1, b'%d\\n' % os.getpid())\nos.read(reads, 1)\n";
+    let (staged, pid) = Staged::python(text);
+    let seen = says(pid, &["waits for data or the end of file from a pipe of", "which sleeps"]);
+    assert_eq!(hint(&seen), "", "{seen:#}");
+    drop(staged);
+}
+
 #[test]
 fn two_that_open_each_other_s_fifo_wait_in_a_circle() {
     let directory = directory();

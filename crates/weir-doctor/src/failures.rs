@@ -12,8 +12,10 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 /// Programs whose status answers a question about the host.
-const ASKED: [&str; 14] = [
+const ASKED: [&str; 15] = [
     "which",
+    // Whether a file is a link.
+    "readlink",
     "kill",
     "pkill",
     "killall",

@@ -142,6 +142,7 @@ pub fn whole(run: &Run, parts: &[Part]) -> Option<Verdict> {
     }
     verdict.finding = match verdict.finding {
         Finding::Tie(both) => Finding::Tie(both.map(|(at, share)| (at + first, share))),
+        Finding::EqualWork(both) => Finding::EqualWork(both.map(|(at, share)| (at + first, share))),
         other => other,
     };
     Some(verdict)

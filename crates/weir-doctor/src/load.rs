@@ -49,6 +49,9 @@ fn load(run: &Run, position: usize) -> StageLoad {
     let times = &stage.times;
     // A hidden wait may have been for a neighbour: it makes no stage busy.
     let mut own_ns = times.own_ns() - times.unknown_ns;
+    if waits_for_its_writer(run, position) {
+        own_ns -= times.doubtful_ns;
+    }
     if starting_share(run, stage).is_some() {
         // Waiting for hundreds of short processes is the work of the stage that starts them.
         own_ns += times.stage_child_ns;
@@ -67,10 +70,9 @@ fn load(run: &Run, position: usize) -> StageLoad {
 }
 
 impl Run {
-    /// Returns the time in which a stage did not wait for others, as the verdict counts it.
-    pub fn busy_ns(&self, position: usize) -> u64 {
-        let Some(stage) = self.stages.get(position) else { return 0 };
-        stage.times.busy_ns().saturating_sub(self.overlap_ns(position))
+    /// Returns the share of the run in which a stage did not wait for others, as the verdict counts it.
+    pub fn busy(&self, position: usize) -> f64 {
+        if position < self.stages.len() { load(self, position).busy } else { 0.0 }
     }
 
     /// Returns the part of the time in which the tasks of a stage were found at work that held nobody up:
@@ -81,6 +83,12 @@ impl Run {
             _ => 0,
         }
     }
+}
+
+/// Whether the pipe that a stage reads shows that its writer is the slower of both.
+fn waits_for_its_writer(run: &Run, position: usize) -> bool {
+    let mut inputs = run.pipes.iter().filter(|pipe| pipe.to == position);
+    inputs.any(|pipe| lean::slower(pipe) == Some(PipeSide::Writer))
 }
 
 /// Returns the time in which a stage of several tasks was seen at work although the pipe beside it

@@ -104,8 +104,14 @@ pub enum Finding {
     LeftOpen(usize),
     /// No stage was busy for long enough.
     Idle,
+    /// None was busy for long enough, since each waited for another one: where each reads from another
+    /// one too, they hold each other up.
+    EachWaits,
     /// Two stages were equally busy: positions and shares.
     Tie([(usize, f64); 2]),
+    /// Two stages had equally much work, though one of them waited longer for a CPU: positions, and shares
+    /// without that wait.
+    EqualWork([(usize, f64); 2]),
     /// A quota limited the run, and two stages used equally much of it: positions and shares.
     QuotaTie([(usize, f64); 2]),
     /// A quota limited the run, and the bottleneck used most of it.
@@ -141,7 +147,14 @@ pub fn judge(run: &Run) -> Verdict {
 /// Judges a run whose stages held it up in turn, if the verdict on the whole does not name the one
 /// that did so for longest.
 fn by_phases(run: &Run, whole: &Verdict) -> Option<Verdict> {
-    if !matches!(whole.finding, Finding::Tie(_) | Finding::Idle | Finding::HeldUp(_)) {
+    if !matches!(
+        whole.finding,
+        Finding::Tie(_)
+            | Finding::EqualWork(_)
+            | Finding::Idle
+            | Finding::EachWaits
+            | Finding::HeldUp(_)
+    ) {
         return None;
     }
     let held = phases::by_time(&run.phases);
@@ -160,6 +173,15 @@ fn by_phases(run: &Run, whole: &Verdict) -> Option<Verdict> {
     let mut around = around::explain(run);
     around.retain(|found| culprit.reason == BusyReason::Queue || *found != CpuCause::Full);
     Some(Verdict { culprit: Some(culprit), finding: Finding::InTurn(shares), around })
+}
+
+/// Whether there are several stages, and each waited for another one for most of the run.
+fn each_waits(run: &Run, work: &[usize]) -> bool {
+    let waits = |at: &usize| {
+        let times = &run.stages[*at].times;
+        run.share(times.input_ns + times.output_ns) >= 1.0 - IDLE
+    };
+    work.len() > 1 && work.iter().all(waits)
 }
 
 /// Judges a run by what each stage did in all of it.
@@ -187,7 +209,7 @@ fn judge_whole(run: &Run) -> Verdict {
         return verdict;
     }
     if busy[top] < IDLE {
-        return nobody(Finding::Idle);
+        return nobody(if each_waits(run, &work) { Finding::EachWaits } else { Finding::Idle });
     }
     let mut top = top;
     let second = position_of_max(&busy, &without(&work, top));
@@ -195,7 +217,11 @@ fn judge_whole(run: &Run) -> Verdict {
         match slower_of_equals(run, &loads, top, second) {
             Some(slower) => top = slower,
             None => {
-                let finding = Finding::Tie(in_order(&busy, top, second));
+                let own: Vec<f64> = loads.iter().map(|load| load.own).collect();
+                let finding = match busy[top] - busy[second] < MARGIN {
+                    true => Finding::Tie(in_order(&busy, top, second)),
+                    false => Finding::EqualWork(in_order(&own, top, second)),
+                };
                 return Verdict { around: around::explain(run), ..nobody(finding) };
             }
         }
@@ -379,7 +405,8 @@ fn main_reason(run: &Run, stage: &Stage, load: &StageLoad) -> BusyReason {
 /// each remaining stage then waits for one as before. An estimate, for when the bound is loose.
 fn as_crowded(run: &Run, gone: usize) -> f64 {
     let rest = run.stages.iter().enumerate().filter(|(at, stage)| *at != gone && !stage.relay);
-    let longest_ns = rest.map(|(_, stage)| stage.times.busy_ns()).max().unwrap_or(0);
+    let needs_ns = |times: &Times| times.busy_ns().saturating_sub(times.doubtful_ns);
+    let longest_ns = rest.map(|(_, stage)| needs_ns(&stage.times)).max().unwrap_or(0);
     run.wall_ns as f64 / longest_ns.max(1) as f64
 }
 

@@ -186,6 +186,8 @@ pub enum Stop {
 /// A wait for a pipe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PipeWait {
+    /// The number of the pipe.
+    pub inode: u64,
     /// Whether it waits for room to write.
     pub writes: bool,
     /// The name, of a FIFO.

@@ -156,7 +156,7 @@ or special characters of the shell, it is a text for the shell, and options of w
 
 What the report says:
   wall     time from the start of the stage to its end
-  busy     share of that time in which it waited for neither neighbour
+  busy     share of the run in which it waited for neither neighbour
   cpu      time on a CPU
   user sys CPU time of the stage and of all processes it started (may exceed wall)
   runq     time ready to run, but waiting for a CPU

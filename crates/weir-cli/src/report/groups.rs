@@ -10,6 +10,8 @@ use weir_doctor::facts::{FoundGroup, Run};
 const MOST: usize = 16;
 /// A group with a smaller share of the run, or of its stage, gets no row.
 const LITTLE: f64 = 0.01;
+/// This share for a group inside of a stage: the text names none of its children.
+const LITTLE_INSIDE: f64 = 0.05;
 /// The largest number of programs that the sentence on the others names.
 const NAMED: usize = 4;
 /// The order in which columns are left out when the terminal is too narrow.
@@ -129,8 +131,19 @@ fn is_beside_others(run: &Run, at: usize) -> bool {
 /// Returns the groups that get a row.
 fn shown(run: &Run, all: bool) -> Vec<usize> {
     let share = |at: usize| run.group_share(&run.groups[at]);
-    let counts = |at: &usize| is_beside_others(run, *at) && (all || share(*at) >= LITTLE);
+    let little = |at: usize| if run.groups[at].inside.is_some() { LITTLE_INSIDE } else { LITTLE };
+    let counts = |at: &usize| is_beside_others(run, *at) && (all || share(*at) >= little(*at));
     let mut shown: Vec<usize> = (0..run.groups.len()).filter(counts).collect();
+    if !all {
+        let inside = |at: &usize| run.groups[*at].inside;
+        let of: Vec<usize> = shown.iter().filter_map(inside).collect();
+        let rows = |stage: usize| of.iter().filter(|other| **other == stage).count();
+        // The row of the stage says as much.
+        shown.retain(|at| {
+            let once = run.groups[*at].instances <= 1;
+            !inside(at).is_some_and(|stage| once && rows(stage) == 1)
+        });
+    }
     shown.sort_by(|one, other| share(*other).total_cmp(&share(*one)));
     if !all {
         shown.truncate(MOST);

@@ -111,14 +111,13 @@ fn document(report: &Report) -> Document<'_> {
 
 fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
     let times = &stage.times;
-    let busy = run.busy_ns(position) as f64 / stage.wall_ns.max(1) as f64;
     json!({
         "index": position + 1,
         "command": stage.label,
         "program": stage.program,
         "instances": stage.processes,
         "wall_s": seconds(stage.wall_ns),
-        "busy": busy,
+        "busy": run.busy(position),
         "cpu_s": seconds(times.cpu_ns),
         "user_s": seconds(stage.user_ns),
         "sys_s": seconds(stage.system_ns),

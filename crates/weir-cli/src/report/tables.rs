@@ -64,9 +64,9 @@ fn times(run: &Run, shown: &[usize]) -> Grid {
     let stages = || shown.iter().map(|position| (*position, &run.stages[*position]));
     let time =
         |title, of: fn(&Stage) -> u64| column(title, stages().map(|(_, stage)| seconds(of(stage))));
-    let busy = |position: usize, stage: &Stage| {
-        let share = run.busy_ns(position) as f64 / stage.wall_ns as f64;
-        if stage.wall_ns > 0 { percent(Some(share)) } else { String::from("-") }
+    let busy = |position: usize, stage: &Stage| match stage.wall_ns {
+        0 => String::from("-"),
+        _ => percent(Some(run.busy(position))),
     };
     let mut columns = vec![
         time("wall", |stage| stage.wall_ns),

@@ -29,6 +29,26 @@ fn a_reader_that_sleeps_is_named_as_asleep() {
     assert_eq!(verdict.finding, Finding::HeldUp(Busy::Parts(vec![(BusyPart::Sleep, 0.95)])));
 }
 
+/// A reader looked at its pipe every three milliseconds and took what there was: "at most 1.2x faster
+/// without gzip", and "busy 86 %" beside it. Whether it slept because of what it read, nobody knows.
+#[test]
+fn sleep_on_an_empty_pipe_bounds_nothing_and_is_no_work_where_the_writer_is_slower() {
+    let (gzip, poll) = (stage("gzip", [950, 50]), stage("poll", [20, 0, 180, 0, 800]));
+    let mut slept = run(vec![gzip, poll]);
+    slept.stages[1].times.doubtful_ns = 780 * MS;
+    let pipe = |full: f64, empty: f64| {
+        let (full_share, empty_share) = (Some(full), Some(empty));
+        vec![Pipe { from: 0, to: 1, samples: 100, full_share, empty_share, ..Pipe::default() }]
+    };
+    slept.pipes = pipe(0.17, 0.83);
+    assert!(slept.busy(1) < 0.05);
+    let culprit = judge(&slept).culprit.expect("a culprit");
+    assert_eq!((culprit.stage, culprit.next_stage), (0, Some(1)));
+    assert!(culprit.speedup_limit.expect("a limit") > 10.0);
+    slept.pipes = pipe(0.6, 0.1);
+    assert!(slept.busy(1) > 0.8, "its writer was ahead of it");
+}
+
 #[test]
 fn two_equal_stages_are_no_single_bottleneck() {
     let verdict =
@@ -43,6 +63,7 @@ fn equal_work_is_a_tie_even_if_one_waited_longer_for_a_cpu() {
     let verdict =
         judge(&run(vec![stage("a", [480, 500, 0, 20, 0]), stage("b", [480, 200, 320, 0, 0])]));
     assert_eq!(verdict.culprit, None);
+    assert_eq!(verdict.finding, Finding::EqualWork([(0, 0.48), (1, 0.48)]));
 }
 
 #[test]
@@ -451,6 +472,13 @@ fn stages_that_hardly_work_are_no_tie() {
     // "Held up by" one that was on a CPU for a sixth of the time.
     let sixth = run(vec![stage("bash", [170, 0, 0, 0, 0]), stage("tail", [10, 0, 990, 0, 0])]);
     assert_eq!(judge(&sixth).finding, Finding::Idle);
+}
+
+/// A Python program and an awk that read from each other hung: "no stage was busy for long".
+#[test]
+fn stages_that_all_wait_for_another_one_are_told_so() {
+    let circle = run(vec![stage("python3", [20, 0, 980, 0, 0]), stage("awk", [1, 0, 600, 399, 0])]);
+    assert_eq!(judge(&circle).finding, Finding::EachWaits);
 }
 
 /// A phase from one ms to another, held up by one stage.

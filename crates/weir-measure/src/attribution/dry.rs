@@ -67,6 +67,9 @@ impl DryTimes {
             self.end(input == Input::Filled);
             return false;
         }
+        if state == TaskState::Sleep {
+            self.seen.slept_ns += weight_ns;
+        }
         match (state, tasks) {
             (TaskState::BlockedIn, _) => {
                 self.seen.waited_ns += weight_ns;
@@ -200,7 +203,7 @@ mod tests {
     fn who_sleeps_for_each_byte_that_it_moves_works() {
         let each = |n: u64| (Empty, Sleep, 100 * n, n, n);
         let seen = seen(&[each(1), each(1), each(2), each(2), each(3), each(4)]);
-        assert_eq!(seen, Dry::default());
+        assert_eq!(seen, Dry { slept_ns: 60, ..Dry::default() });
     }
 
     #[test]

@@ -27,7 +27,7 @@ mod task;
 mod terminal;
 
 use crate::hot::Profiler;
-use crate::proc::{Blocked, identity, words};
+use crate::proc::{Blocked, FileKind, descriptor, identity, words};
 use course::{Course, Lately, MOST_TASKS};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -82,9 +82,23 @@ pub fn why(pid: Pid) -> Option<Why> {
             break;
         }
     }
+    forget_other_outputs(&mut found);
     found.left_out = looker.host.left_out();
     name_functions(&mut found, profiler);
     Some(found)
+}
+
+/// Forgets the standard output that a process keeps back where the one before it waits for another pipe
+/// of it, as for the queue of a pool.
+fn forget_other_outputs(found: &mut Why) {
+    for at in 1..found.links.len() {
+        let Cause::Pipe(awaited) = &found.links[at - 1].wait else { continue };
+        let inode = awaited.inode;
+        let output = descriptor(found.links[at].named.pid, 1);
+        if !output.is_some_and(|output| output.kind == FileKind::Pipe && output.inode == inode) {
+            found.links[at].held_back = None;
+        }
+    }
 }
 
 /// Adds the functions of those that compute.

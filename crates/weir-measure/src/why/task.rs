@@ -253,6 +253,7 @@ fn pipe(host: &Host, pid: Pid, fd: i32, what: &Descriptor, writes: bool) -> Pipe
     let path = link(pid, fd).filter(|_| !is_anonymous_pipe(what));
     let filled = borrow(pid, fd).and_then(|end| ioctl_fionread(end).ok());
     PipeWait {
+        inode: what.inode,
         writes,
         path: path.map(|path| path.to_string_lossy().into_owned()),
         filled_bytes: filled,

@@ -83,6 +83,8 @@ pub fn why(group: &FoundGroup, verdict: &Verdict) -> Option<String> {
     match (&verdict.finding, group.is_starting()) {
         (_, true) => Some(starting(group)),
         (Finding::TooShort, _) => None,
+        // What it waited for has its own line, or is in the table.
+        (Finding::Idle, _) if group.is_single() => None,
         _ => Some(held_up(&group.run, verdict, group.first_stage)),
     }
 }
@@ -138,6 +140,7 @@ pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
     let judged = judge(&group.run);
     let held = match judged.finding {
         Finding::TooShort => String::new(),
+        Finding::Idle if group.is_single() => String::new(),
         _ => format!(": {}", held_up(&group.run, &judged, None)),
     };
     let (name, part) = (stage(position, &of.label), percent(share.min(1.0)));

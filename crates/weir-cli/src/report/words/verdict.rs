@@ -58,14 +58,21 @@ pub(super) fn numbered(run: &Run, verdict: &Verdict, first: Option<usize>) -> St
             .get(*at)
             .map_or_else(String::new, |left| format!("held up by {}", left_open(run, left))),
         Finding::Idle => String::from("no single bottleneck: no stage was busy for long"),
-        Finding::Tie(both) => {
+        Finding::EachWaits => {
+            String::from("no single bottleneck: each waited for another one for most of the time")
+        }
+        Finding::Tie(both) | Finding::EqualWork(both) => {
             let [first, last] = both
                 .map(|(position, share)| format!("{} (busy {})", name(position), percent(share)));
+            let without = match verdict.finding {
+                Finding::EqualWork(_) => ", waits for a CPU left out",
+                _ => "",
+            };
             let full = match verdict.around.first() {
                 Some(CpuCause::Full) => format!("; {}", around.remove(0)),
                 _ => String::new(),
             };
-            format!("no single bottleneck: {first} and {last}{full}")
+            format!("no single bottleneck: {first} and {last}{without}{full}")
         }
         Finding::QuotaTie(both) => {
             let [first, last] =
