@@ -5,14 +5,17 @@
 //! descriptors (`poll`, `select`, `epoll_wait`), the sets are read from the process's memory or
 //! from `fdinfo`. xz, for one, waits in `poll` on both of its sides.
 
+use super::diag::unix_peer;
+use super::peers::holds;
 use crate::attribution::calls::Call;
 use crate::proc::{
     Descriptor, FileKind, behind_pidfd, borrow, children, descriptor, epoll_interest,
     is_anonymous_pipe, may_be_for_a_child,
 };
 use crate::sys::memory::read_remote;
-use rustix::net::AddressFamily;
+use rustix::fs::fstat;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
+use rustix::net::{AddressFamily, UCred};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 
@@ -244,7 +247,10 @@ fn is_own_socket(pid: Pid, fd: i32) -> bool {
     let Some(socket) = borrow(pid, fd) else { return false };
     match socket_domain(&socket) {
         Ok(AddressFamily::UNIX) => {
-            socket_peercred(&socket).is_ok_and(|peer| peer.pid.as_raw_nonzero().get() == pid)
+            let made = |peer: UCred| peer.pid.as_raw_nonzero().get() == pid;
+            // It may have made the pair for a child, which alone has the other end now.
+            let peer = || unix_peer(fstat(&socket).ok()?.st_ino);
+            socket_peercred(&socket).is_ok_and(made) && peer().is_none_or(|peer| holds(pid, peer))
         }
         Ok(domain) => domain == AddressFamily::NETLINK,
         Err(_) => false,

@@ -4,12 +4,14 @@ mod before;
 mod script;
 
 use super::classify::{Awaited, Endpoints, Hints, awaited, classify};
+use super::files::function;
 use super::locale::locale_of;
 use super::position::Positions;
 use crate::attribution::calls::Call;
 use crate::confines::Confines;
 use crate::proc::{
-    Blocked, is_taken, may_move_uncounted, name_in, parse_io, peak_rss_bytes, words, words_in,
+    Blocked, Descriptor, descriptor, is_anonymous_pipe, is_taken, may_move_uncounted, name_in,
+    parse_io, peak_rss_bytes, special, words, words_in,
 };
 use before::Before;
 use rustix::io::Errno;
@@ -441,9 +443,31 @@ impl Task {
             Some(Blocked::Call(number, args)) => Call::decode(number, &args),
             _ => Call::Other(-1),
         };
+        if matches!(look.state, TaskState::Disk | TaskState::File | TaskState::Device) {
+            look.state = self.still(pid, call, look.state);
+        }
         look.awaited = awaited(pid, self.id, call, look.state, ends);
         self.state = look.state;
         Some(look)
+    }
+
+    /// Corrects a wait for a file or a device where the descriptor was another one when the call began: a
+    /// shell puts a pipe into the place of its standard input for one `read`, and puts it back at once.
+    fn still(&self, pid: Pid, call: Call, state: TaskState) -> TaskState {
+        /// `/dev/null` and its like, which nobody waits for.
+        const MEMORY: u32 = 1;
+        let (Call::Read(fd) | Call::Write(fd)) = call else { return state };
+        if let Some(pipe) = descriptor(pid, fd).filter(Descriptor::is_pipe) {
+            return if is_anonymous_pipe(&pipe) { TaskState::Child } else { state };
+        }
+        match state {
+            TaskState::Disk => state,
+            _ if function(pid, self.id).is_some_and(|name| name.contains("pipe")) => {
+                TaskState::Child
+            }
+            _ if matches!(special(pid, fd), Some((MEMORY, _, false))) => TaskState::Unknown,
+            _ => state,
+        }
     }
 
     fn measure_on_cpu(&mut self) -> u32 {
@@ -468,7 +492,6 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proc::Descriptor;
     use std::process::{Child, Command, Stdio};
 
     /// Looks at a child until it is in the state, for at most some thousands of looks.

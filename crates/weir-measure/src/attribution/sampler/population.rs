@@ -174,8 +174,16 @@ impl Population {
         seen: &[Seen],
         weight_ns: u64,
     ) {
-        let mut noted = BTreeSet::new();
+        let (mut noted, mut rows) = (BTreeSet::new(), BTreeSet::new());
         for (position, pid, state, awaited) in waits {
+            let row = self.processes.get(pid).and_then(|process| process.row);
+            if let (Some(row), Awaited::Socket { fd, writes, .. }) = (row, awaited)
+                && rows.insert(row)
+            {
+                // Its own peer. Nobody outside is watched twice.
+                let peers = &mut self.rows.groups[row].peers;
+                peers.note(*pid, (*fd, *writes), weight_ns, &|_| true);
+            }
             let counts = seen[*position].state.is_some_and(|(of, _)| of == *state);
             // Of several tasks in that state the first counts.
             if !counts || !noted.insert(*position) {
