@@ -406,6 +406,23 @@ fn a_parent_that_is_no_shell_gets_what_a_script_gets() {
     });
 }
 
+/// `weir run make -j2 > log` said that each command made `log`.
+#[test]
+fn the_output_of_the_run_is_no_target() {
+    if !have(&["make", "perl"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let perl = work(0.1).replace('$', "$$");
+    let text = format!("all: a b c\na b:\n\t{perl}\nc: a b\n\t{perl}\n");
+    let file = write(directory.path(), "Makefile", &text);
+    let log = std::fs::File::create(directory.path().join("log")).expect("a file");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_weir"));
+    let ran = command.args(["run", "make", "-j2", "-f", &file]).stdout(log).output().expect("weir");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains("critical path: perl") && !said.contains("> log"), "{said}");
+}
+
 /// The path came last, below lines that said that the groups were too short to judge. Nobody was told
 /// which target a command made.
 #[test]

@@ -170,8 +170,8 @@ pub fn more_jobs(run: &Run, jobs: Jobs) -> Option<MoreJobs> {
     let at_most = jobs.most_ns * 2 >= jobs.any_ns;
     let is_limit = jobs.asked.is_none_or(|asked| jobs.most >= asked);
     match idle {
-        ..FULL => Some(MoreJobs::CpusFull),
         _ if !at_most || !is_limit => Some(MoreJobs::Waits),
+        ..FULL => Some(MoreJobs::CpusFull),
         FREE.. => Some(MoreJobs::May(jobs.most + (idle + 0.5) as u64)),
         _ => None,
     }

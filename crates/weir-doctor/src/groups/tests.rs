@@ -146,6 +146,8 @@ fn more_jobs_help_where_as_many_as_may_ran_and_cpus_were_idle() {
     assert_eq!(of(Some(1.8), Some(2), 900), Some(MoreJobs::May(4)));
     assert_eq!(of(Some(1.8), Some(2), 300), Some(MoreJobs::Waits));
     assert_eq!(of(Some(1.8), Some(8), 900), Some(MoreJobs::Waits), "no more were ready");
+    // Whoever filled the CPUs, a chain of jobs gains nothing by more of them.
+    assert_eq!(of(Some(0.1), Some(8), 900), Some(MoreJobs::Waits));
     assert_eq!((of(None, Some(2), 900), of(Some(0.4), Some(2), 900)), (None, None));
 }
 

@@ -85,7 +85,9 @@ impl<'a> Processes<'a> {
                 let parent = groups[*at].parent.and_then(|parent| place.get(&parent).copied());
                 let first = members.first().and_then(|first| groups[*first].output.as_ref());
                 let own = seen(&groups[*at], parent, label.as_deref(), &mut numbers);
-                SeenProcess { output: own.output.filter(|output| Some(output) != first), ..own }
+                // What goes where the run's own output goes is no file of its own.
+                let has_own = groups[*at].output.as_ref() != first;
+                SeenProcess { output: own.output.filter(|_| has_own), ..own }
             })
             .collect();
         let mut processes =
