@@ -7,8 +7,9 @@ use alloc::vec::Vec;
 
 /// The fewest processes whose starting is a reason.
 const OFTEN: u64 = 50;
-/// What takes longer does some work.
-const BRIEF_NS: u64 = 50_000_000;
+/// What takes longer for each of its processes, waits for a CPU left out, does some work, or waits for
+/// something: `sqlite3` flushes a row for longer than it takes to start.
+const BRIEF_NS: u64 = 6_000_000;
 /// The account of a shell counts in clock ticks.
 const TICK_NS: u64 = 10_000_000;
 /// So does a process that uses more CPU time.
@@ -136,8 +137,11 @@ impl FoundGroup {
         let seen: u64 = self.run.stages.iter().map(|stage| stage.processes).sum();
         // From what is known of those that were seen.
         let cpu_ns = self.run.cpu_sum_ns() / seen.max(1);
+        let queue_ns: u64 = self.run.stages.iter().map(|stage| stage.times.queue_ns).sum();
+        let own_ns = each_ns.saturating_sub(queue_ns / self.instances.max(1));
+        let brief = own_ns <= BRIEF_NS * self.run.stages.len() as u64;
         let idles = self.run.stages.iter().any(|stage| stage.times.idle_ns() * 2 > stage.wall_ns);
-        processes >= OFTEN && each_ns <= BRIEF_NS && cpu_ns <= START_NS && !idles
+        processes >= OFTEN && brief && cpu_ns <= START_NS && !idles
     }
 
     /// Whether the times of its instances are known one by one.
