@@ -328,8 +328,10 @@ fn reports_come_at_intervals_and_have_their_own_figures() {
 /// The reports ended with the process that was named, although its pipeline went on.
 #[test]
 fn reports_go_on_while_anything_that_is_watched_does() {
-    let (writer, reader) =
-        joined(Command::new("sleep").arg("100"), Command::new("sh").args(["-c", "cat; sleep 100"]));
+    let (writer, reader) = joined(
+        Command::new("sleep").arg("100"),
+        Command::new("sh").args(["-c", "cat; exec sleep 100"]),
+    );
     let args = ["watch", &id(&writer), "--interval", "300ms", "--json", "-"];
     let mut weir = staged(Command::new(WEIR).args(args).stdout(Stdio::piped()));
     let mut lines = BufReader::new(weir.0.stdout.take().expect("piped")).lines();

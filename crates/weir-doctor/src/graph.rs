@@ -63,6 +63,8 @@ pub struct SeenProcess {
     pub waits: bool,
     /// Whether it hardly did anything but wait for its input.
     pub idle: bool,
+    /// Whether it mostly waited for clients to connect to it.
+    pub listens: bool,
     /// The file that it writes to, if that is its own standard output.
     pub output: Option<String>,
     /// How it ended, if that is known.
@@ -125,15 +127,15 @@ pub fn instances(seen: &[SeenProcess]) -> Vec<Instance> {
     collect(seen, &owned, &joints, &mut sets)
 }
 
-/// Whether a process only waited for what the script itself may have sent it: `exec 3> >(logger)`.
-/// Its pipe has no writer besides those above it.
+/// Whether a process only waited for what the script itself may have sent it, as a server does, and
+/// `exec 3> >(logger)`: its pipe has no writer besides those above it.
 pub fn serves(seen: &[SeenProcess], at: usize) -> bool {
     let writes = |end: &End, other: usize| {
         let theirs = End { writes: true, ..*end };
         other != at && !is_below(seen, at, other) && own_ends(seen, other).contains(&theirs)
     };
     let alone = |end: &End| !end.writes && !(0..seen.len()).any(|other| writes(end, other));
-    seen[at].idle && own_ends(seen, at).iter().any(alone)
+    seen[at].listens || seen[at].idle && own_ends(seen, at).iter().any(alone)
 }
 
 /// Whether a process is a part of a shell that never became another program.

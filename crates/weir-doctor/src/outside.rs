@@ -7,7 +7,7 @@
 //! But what it sent itself is acknowledged or not; data that came out of order show a loss; and a
 //! long silence with nothing missing is the other end's.
 
-use crate::facts::{OutsideProcess, Peer, TcpLook, TcpWaits};
+use crate::facts::{OutsideProcess, Peer, PeerKind, TcpLook, TcpWaits};
 use crate::verdict::BusyPart;
 
 /// What a stage waited for on a socket.
@@ -60,6 +60,8 @@ const QUEUED: u64 = 4;
 /// Returns what a stage waited for, if it can be said.
 pub fn limit(peer: &Peer) -> Option<Limit<'_>> {
     match &peer.process {
+        // A socket that clients connect to: nothing comes from it.
+        _ if peer.kind == PeerKind::Listening => None,
         Some(process) if process.samples >= ENOUGH_SAMPLES => of_process(process),
         _ => of_connection(peer.tcp.as_ref()?),
     }

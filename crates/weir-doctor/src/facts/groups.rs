@@ -1,6 +1,6 @@
 //! The pipelines and commands found in a run: each has facts of its own, like a run.
 
-use super::{Evidence, Run};
+use super::{Evidence, Run, Stage};
 use crate::graph::WallSpan;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -174,8 +174,13 @@ impl FoundGroup {
     /// Returns the time that counts as its own: the time that it ran, but of one that starts other
     /// groups, or serves them, only the time in which it worked itself.
     pub fn own_ns(&self) -> u64 {
+        let work_ns = |stage: &Stage| match self.serves {
+            // It waited for who asks.
+            true => stage.times.busy_ns() - stage.times.network_ns,
+            false => stage.times.busy_ns(),
+        };
         match self.follows_others() {
-            true => self.run.stages.iter().map(|stage| stage.times.busy_ns()).max().unwrap_or(0),
+            true => self.run.stages.iter().map(work_ns).max().unwrap_or(0),
             false => self.run.wall_ns,
         }
     }

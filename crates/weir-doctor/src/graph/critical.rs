@@ -160,14 +160,32 @@ fn name(seen: &[SeenProcess], pipeline: &Instance) -> String {
 }
 
 /// Makes links, one for a command that followed itself.
-fn links(seen: &[SeenProcess], path: &[(usize, u64)], instances: &[Instance]) -> Vec<Link> {
+pub(super) fn links(
+    seen: &[SeenProcess],
+    path: &[(usize, u64)],
+    instances: &[Instance],
+) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     for (at, waited_ns) in path {
         let SeenProcess { command, output, .. } = &seen[*at];
         let pipeline = instances.iter().find(|instance| instance.members.contains(at));
         let command = &pipeline.map_or_else(|| command.clone(), |of| name(seen, of));
-        match links.last_mut().filter(|link| link.command == *command && link.output == *output) {
+        // Of one too brief to be looked at, no more than its program is known.
+        let is_brief = |text: &str, of: &str| {
+            let name = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
+            name.is_some_and(|name| of.split(' ').next() == Some(name))
+        };
+        let follows = |link: &&mut Link| {
+            let same = link.command == *command
+                || is_brief(command, &link.command)
+                || is_brief(&link.command, command);
+            same && link.output == *output
+        };
+        match links.last_mut().filter(follows) {
             Some(link) => {
+                if is_brief(&link.command, command) {
+                    link.command.clone_from(command);
+                }
                 link.processes.push(*at);
                 link.waited_ns += waited_ns;
             }

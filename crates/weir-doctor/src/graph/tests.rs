@@ -306,6 +306,21 @@ fn the_critical_path_of_a_build_is_what_was_waited_for() {
     assert!((path.share - 0.993).abs() < 1e-9, "{}", path.share);
 }
 
+/// Sixty curls in a row were fifteen links, since some were too brief to be looked at.
+#[test]
+fn a_command_too_brief_to_be_looked_at_follows_its_like_on_the_path() {
+    let path = [(1, MS), (2, MS), (3, MS), (4, MS)];
+    let seen = [
+        process(None, "bash x", (0, 100)),
+        process(Some(0), "(curl)", (1, 2)),
+        process(Some(0), "curl -s http://host/", (2, 3)),
+        process(Some(0), "(curl)", (3, 4)),
+        process(Some(0), "(curlew)", (4, 5)),
+    ];
+    let names = super::critical::links(&seen, &path, &[]).into_iter().map(|link| link.command);
+    assert_eq!(names.collect::<Vec<_>>(), ["curl -s http://host/", "(curlew)"]);
+}
+
 #[test]
 fn what_ran_one_after_the_other_has_no_critical_path() {
     let seen = [
@@ -353,7 +368,9 @@ fn what_waits_for_the_script_s_own_output_is_not_waited_for() {
     let serving: Vec<usize> = (0..seen.len()).filter(|at| serves(&seen, *at)).collect();
     assert_eq!(serving, [1]);
     let busy = SeenProcess { idle: false, ..seen[1].clone() };
-    assert!(!serves(&[seen[0].clone(), busy], 1));
+    assert!(!serves(&[seen[0].clone(), busy.clone()], 1));
+    // A server had "100 % of the time", and was the critical path.
+    assert!(serves(&[seen[0].clone(), SeenProcess { listens: true, ..busy }], 1));
     assert_eq!(critical_path(&seen, (0, 1000 * MS), MS), None, "nothing else ran at once");
 }
 

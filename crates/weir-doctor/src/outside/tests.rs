@@ -65,6 +65,13 @@ fn writer(busy: u64, far: u64, own: u64, resent: u64) -> TcpWaits {
     TcpWaits { write_ns: 1000 * MS, last, ..TcpWaits::default() }
 }
 
+/// A server was "held up by a connection to 127.0.0.1:8000 or the network to it".
+#[test]
+fn a_socket_that_clients_connect_to_limits_nobody() {
+    let peer = Peer { kind: PeerKind::Listening, ..with_tcp(writer(100, 0, 0, 0)) };
+    assert_eq!(limit(&peer), None);
+}
+
 #[test]
 fn a_writer_s_kernel_divides_the_time() {
     let of = |tcp: TcpWaits| limit(&with_tcp(tcp)).map(|limit| limit.word());

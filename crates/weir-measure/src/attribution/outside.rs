@@ -73,11 +73,24 @@ impl Peers {
         if let Some(watched) = &mut known.watched {
             watched.look(weight_ns, depth, inside);
         } else if known.found.owners.is_empty()
+            && known.peer.kind != PeerKind::Listening
             && let Some(look) = borrow(pid, fd).and_then(|socket| tcp::look(&socket))
         {
             let waits = known.peer.tcp.get_or_insert_with(|| TcpWaits::new(look));
             waits.add(look, writes, weight_ns);
         }
+    }
+
+    /// Whether most of its waits were for clients: it is a server.
+    pub fn waits_for_clients(&self) -> bool {
+        let waited_ns = |listens: bool| {
+            let of = self
+                .known
+                .iter()
+                .filter(|known| !listens || known.peer.kind == PeerKind::Listening);
+            of.map(|known| known.peer.waited_ns).sum::<u64>()
+        };
+        waited_ns(true) * 2 > waited_ns(false)
     }
 
     /// Returns the peer with the longest wait. Sockets with the same peer count as one.

@@ -641,6 +641,7 @@ fn seen(
         ends_doubtful: group.ends_doubtful,
         idle: input_ns > 0 && input_ns >= life_ns - life_ns / IDLE,
         waits: label.is_none(),
+        listens: group.peers.waits_for_clients(),
         output: group.output.as_deref().map(|path| file_name(path).to_owned()),
         ending: group.ending,
     }
