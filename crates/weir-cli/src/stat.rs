@@ -14,9 +14,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Instant;
 use unicode_width::UnicodeWidthStr;
-use weir::stat::{
-    EndStat, FlagsStat, MpxStat, PipeKind, PipeStat, RegionStat, clusters, mpxes, pipes, regions,
-};
+use weir::stat::{EndStat, FlagsStat, Memories, MpxStat, PipeKind, PipeStat, RegionStat};
 use weir_command::fault::{Fault, missing, tell};
 use weir_command::json;
 use weir_command::output::{Outlet, aligned, trimmed};
@@ -126,7 +124,9 @@ fn is_of(pipe: &PipeStat, pid: i32) -> bool {
 }
 
 fn look(pid: Option<i32>) -> InUse {
-    let mut found = InUse { pipes: pipes(), mpx: mpxes(), flags: clusters(), regions: regions() };
+    let held = Memories::find();
+    let (pipes, mpx) = (held.pipes(), held.mpxes());
+    let mut found = InUse { pipes, mpx, flags: held.clusters(), regions: held.regions() };
     if let Some(pid) = pid {
         let is_held = |holders: &[(i32, i32)]| holders.iter().any(|(holder, _)| *holder == pid);
         found.pipes.retain(|pipe| is_of(pipe, pid));

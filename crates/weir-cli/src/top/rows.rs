@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::time::Instant;
-use weir::stat::{
-    FlagsStat, MpxStat, PipeKind, PipeStat, RegionStat, clusters, mpxes, pipes, regions,
-};
+use std::time::{Duration, Instant};
+use weir::stat::{FlagsStat, Memories, MpxStat, PipeKind, PipeStat, RegionStat};
 use weir_command::json;
 use weir_command::units::words::count;
 use weir_measure::host_pipes::{Holder, HostPipe, HostPipes, Rate, RateQuality};
@@ -164,6 +162,9 @@ pub struct Seen {
     pub left_out: usize,
 }
 
+/// The time for finding the channels of the library among the processes of the host.
+const MOST_TIME: Duration = Duration::from_millis(300);
+
 /// The bytes that channels have moved, by their kind and inode.
 type Moved = BTreeMap<(&'static str, u64), u64>;
 
@@ -188,7 +189,8 @@ impl Collector {
         let look = self.kernel.look(all);
         let mut rows: Vec<Row> = look.pipes.into_iter().map(|pipe| self.kernel_row(pipe)).collect();
         let now = Instant::now();
-        let mut own = self.own_rows();
+        let held = Memories::find_within(MOST_TIME);
+        let mut own = self.own_rows(&held);
         let before = self.before.take();
         for (row, bytes) in &mut own {
             let then = before.as_ref().and_then(|(all, at)| {
@@ -202,7 +204,7 @@ impl Collector {
         let moved = own.iter().filter_map(|(row, bytes)| Some(((row.kind, row.inode), (*bytes)?)));
         self.before = Some((BTreeMap::from_iter(moved), now));
         rows.extend(own.into_iter().map(|(row, _)| row));
-        Seen { rows, unseen: look.unseen, left_out: look.left_out }
+        Seen { rows, unseen: look.unseen, left_out: look.left_out.max(held.left_out()) }
     }
 
     fn kernel_row(&mut self, pipe: HostPipe) -> Row {
@@ -230,13 +232,13 @@ impl Collector {
     }
 
     /// The channels, flags and regions of the library, with the bytes that each has moved.
-    fn own_rows(&mut self) -> Vec<(Row, Option<u64>)> {
+    fn own_rows(&mut self, held: &Memories) -> Vec<(Row, Option<u64>)> {
         let mut rows: Vec<(Row, Option<u64>)> =
-            pipes().iter().map(|pipe| self.pipe_row(pipe)).collect();
-        let mpxes = mpxes();
+            held.pipes().iter().map(|pipe| self.pipe_row(pipe)).collect();
+        let mpxes = held.mpxes();
         rows.extend(mpxes.iter().map(|mpx| self.mpx_row(mpx, &mpxes)));
-        rows.extend(clusters().iter().map(|flags| (self.flags_row(flags), None)));
-        rows.extend(regions().iter().map(|region| self.region_row(region)));
+        rows.extend(held.clusters().iter().map(|flags| (self.flags_row(flags), None)));
+        rows.extend(held.regions().iter().map(|region| self.region_row(region)));
         rows
     }
 

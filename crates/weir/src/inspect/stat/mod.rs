@@ -28,6 +28,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 use weir_ring::account::Account;
 use weir_ring::layout;
 use weir_ring::sleep;
@@ -110,6 +111,89 @@ pub struct PipeStat {
     pub holders: Vec<(i32, i32)>,
 }
 
+/// The memories that processes of this host hold, found by one walk over their descriptors.
+///
+/// Each function that lists one kind, such as [`pipes`], makes a walk of its own. Whoever lists several
+/// kinds, or may not take long, makes one.
+///
+/// ```
+/// let (mut writer, _reader) = weir::pipe(&weir::Options::new())?;
+/// writer.write(b"unread")?;
+/// let found = weir::stat::Memories::find();
+/// assert!(found.pipes().iter().any(|pipe| pipe.fill_bytes == Some(6)));
+/// # Ok::<(), weir::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Memories {
+    /// The name of each, with the process and the descriptor.
+    named: Vec<(String, i32, i32)>,
+    left_out: usize,
+}
+
+impl Memories {
+    /// Looks at all processes.
+    pub fn find() -> Memories {
+        Memories::find_within(Duration::MAX)
+    }
+
+    /// Looks at as many processes as this time allows.
+    pub fn find_within(time: Duration) -> Memories {
+        let (begun, mut found) = (Instant::now(), Memories::default());
+        let pids = numbers("/proc".into());
+        for (at, pid) in pids.iter().enumerate() {
+            if begun.elapsed() >= time {
+                found.left_out = pids.len() - at;
+                break;
+            }
+            let held = held_by(*pid).map(|(name, descriptor)| (name, *pid, descriptor));
+            found.named.extend(held);
+        }
+        found
+    }
+
+    /// Returns the number of processes at which there was no time to look.
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Lists the pipes whose memory this user may open, by inode.
+    pub fn pipes(&self) -> Vec<PipeStat> {
+        let found = self.each(&[memory::NAME], |file, _| read(file).ok());
+        let seen = |(mut stat, holders): (PipeStat, Vec<(i32, i32)>)| {
+            stat.writer.account.pid = as_seen(stat.writer.account.pid, &holders);
+            if stat.port.is_none() {
+                // The reader of a port does not hold the memory of its rings.
+                stat.reader.account.pid = as_seen(stat.reader.account.pid, &holders);
+            }
+            PipeStat { holders, ..stat }
+        };
+        found.into_iter().map(seen).collect()
+    }
+
+    /// Reads each memory of one of these names that this user may open, by inode. Each result comes with
+    /// the processes that hold the memory, and the descriptor in each.
+    fn each<T>(
+        &self,
+        names: &[&str],
+        read: impl Fn(&OwnedFd, u64) -> Option<T>,
+    ) -> Vec<(T, Vec<(i32, i32)>)> {
+        let mut found: BTreeMap<u64, (T, Vec<(i32, i32)>)> = BTreeMap::new();
+        for (name, pid, descriptor) in &self.named {
+            if !names.iter().any(|wanted| name.starts_with(wanted)) {
+                continue;
+            }
+            let Ok(file) = open(*pid, *descriptor, false) else { continue };
+            let Ok(inode) = rustix::fs::fstat(&file).map(|found| found.st_ino) else { continue };
+            if let Some((_, holders)) = found.get_mut(&inode) {
+                holders.push((*pid, *descriptor));
+            } else if let Some(stat) = read(&file, inode) {
+                found.insert(inode, (stat, vec![(*pid, *descriptor)]));
+            }
+        }
+        found.into_values().collect()
+    }
+}
+
 /// Lists all pipes whose memory this user may open, by inode.
 ///
 /// ```
@@ -120,16 +204,7 @@ pub struct PipeStat {
 /// # Ok::<(), weir::Error>(())
 /// ```
 pub fn pipes() -> Vec<PipeStat> {
-    let found = each_memory(&[memory::NAME], |file, _| read(file).ok());
-    let seen = |(mut stat, holders): (PipeStat, Vec<(i32, i32)>)| {
-        stat.writer.account.pid = as_seen(stat.writer.account.pid, &holders);
-        if stat.port.is_none() {
-            // The reader of a port does not hold the memory of its rings.
-            stat.reader.account.pid = as_seen(stat.reader.account.pid, &holders);
-        }
-        PipeStat { holders, ..stat }
-    };
-    found.into_iter().map(seen).collect()
+    Memories::find().pipes()
 }
 
 /// The number that a process has here of which an account states `pid`: in another pid namespace that is
@@ -147,34 +222,12 @@ fn as_seen(pid: u32, holders: &[(i32, i32)]) -> u32 {
     found.map_or(pid, |(holder, _)| *holder as u32)
 }
 
-/// Reads each memory of one of these names that this user may open, by inode. Each result comes with
-/// the processes that hold the memory, and the descriptor in each.
-fn each_memory<T>(
-    names: &[&str],
-    read: impl Fn(&OwnedFd, u64) -> Option<T>,
-) -> Vec<(T, Vec<(i32, i32)>)> {
-    let mut found: BTreeMap<u64, (T, Vec<(i32, i32)>)> = BTreeMap::new();
-    for pid in numbers("/proc".into()) {
-        for descriptor in numbers(format!("/proc/{pid}/fd").into()) {
-            if !names.iter().any(|name| is_named(pid, descriptor, name)) {
-                continue;
-            }
-            let Ok(file) = open(pid, descriptor, false) else { continue };
-            let Ok(inode) = rustix::fs::fstat(&file).map(|found| found.st_ino) else { continue };
-            if let Some((_, holders)) = found.get_mut(&inode) {
-                holders.push((pid, descriptor));
-            } else if let Some(stat) = read(&file, inode) {
-                found.insert(inode, (stat, vec![(pid, descriptor)]));
-            }
-        }
-    }
-    found.into_values().collect()
-}
-
-/// Whether a descriptor is a memory whose name begins with `name`.
-fn is_named(pid: i32, descriptor: i32, name: &str) -> bool {
-    std::fs::read_link(format!("/proc/{pid}/fd/{descriptor}"))
-        .is_ok_and(|to| to.to_string_lossy().starts_with(&format!("/memfd:{name}")))
+/// Returns the names of the memories that a process holds, and its descriptors of them.
+fn held_by(pid: i32) -> impl Iterator<Item = (String, i32)> {
+    numbers(format!("/proc/{pid}/fd").into()).into_iter().filter_map(move |descriptor| {
+        let to = std::fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
+        Some((to.to_str()?.strip_prefix("/memfd:")?.to_owned(), descriptor))
+    })
 }
 
 fn numbers(directory: PathBuf) -> Vec<i32> {

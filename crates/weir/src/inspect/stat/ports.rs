@@ -1,7 +1,7 @@
 //! Ports in use, read from outside: the board of the reader and the rings of its writers.
 
 use super::beginning::copy_of_board;
-use super::{EndStat, is_named, numbers, pipes};
+use super::{EndStat, held_by, pipes};
 use crate::connect::name::{self, NameState, Subject};
 use crate::error::{ErrorKind, Result};
 use rustix::fd::OwnedFd;
@@ -140,10 +140,8 @@ pub fn port(name: impl AsRef<Path>) -> Result<PortStat> {
 }
 
 fn board_of(reader: i32, socket: (u64, u64)) -> Option<PortAccount> {
-    numbers(format!("/proc/{reader}/fd").into()).into_iter().find_map(|descriptor| {
-        if !is_named(reader, descriptor, crate::memory::BOARD) {
-            return None;
-        }
+    let mut boards = held_by(reader).filter(|(name, _)| name.starts_with(crate::memory::BOARD));
+    boards.find_map(|(_, descriptor)| {
         let file = super::open(reader, descriptor, false).ok()?;
         let (account, of) = read_board(&file)?;
         (of == socket).then_some(account)

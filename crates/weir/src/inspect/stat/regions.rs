@@ -1,7 +1,7 @@
 //! Regions, read from outside.
 
 use super::beginning::copy_of;
-use super::{as_seen, each_memory};
+use super::{Memories, as_seen};
 use std::mem::offset_of;
 use weir_ring::paging::{self, PagingBoard};
 
@@ -57,24 +57,31 @@ pub struct RegionStat {
 
 /// Lists the regions whose account this user may open.
 pub fn regions() -> Vec<RegionStat> {
-    let found = each_memory(&[paging::FILE], |file, inode| {
-        let magic = (offset_of!(PagingBoard, magic), paging::MAGIC);
-        let version = (offset_of!(PagingBoard, version), paging::VERSION);
-        let copy = copy_of::<PagingBoard>(file, magic, version)?;
-        let word = |offset: usize| copy.u64(offset);
-        let stat = RegionStat {
-            inode,
-            pid: copy.u32(offset_of!(PagingBoard, pid)),
-            ..RegionStat::default()
-        };
-        Some(fill!(stat, word, PagingBoard: region_bytes budget_bytes memory_bytes hard_faults
+    Memories::find().regions()
+}
+
+impl Memories {
+    /// Lists the regions whose account this user may open.
+    pub fn regions(&self) -> Vec<RegionStat> {
+        let found = self.each(&[paging::FILE], |file, inode| {
+            let magic = (offset_of!(PagingBoard, magic), paging::MAGIC);
+            let version = (offset_of!(PagingBoard, version), paging::VERSION);
+            let copy = copy_of::<PagingBoard>(file, magic, version)?;
+            let word = |offset: usize| copy.u64(offset);
+            let stat = RegionStat {
+                inode,
+                pid: copy.u32(offset_of!(PagingBoard, pid)),
+                ..RegionStat::default()
+            };
+            Some(fill!(stat, word, PagingBoard: region_bytes budget_bytes memory_bytes hard_faults
             reclaimed_pages read_bytes written_bytes reads writes seen_pages used_pages
             cluster_pages waits waited_ns swapped failures))
-    });
-    let seen = |(stat, holders): (RegionStat, Vec<(i32, i32)>)| RegionStat {
-        pid: as_seen(stat.pid, &holders),
-        holders,
-        ..stat
-    };
-    found.into_iter().map(seen).collect()
+        });
+        let seen = |(stat, holders): (RegionStat, Vec<(i32, i32)>)| RegionStat {
+            pid: as_seen(stat.pid, &holders),
+            holders,
+            ..stat
+        };
+        found.into_iter().map(seen).collect()
+    }
 }

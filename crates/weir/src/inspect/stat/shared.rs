@@ -1,7 +1,7 @@
 //! Owners and peers of mpx, and clusters of flags, read from outside.
 
 use super::beginning::{copy_of, copy_of_board};
-use super::{as_seen, each_memory};
+use super::{Memories, as_seen};
 use crate::memory::FirstWords;
 use std::mem::offset_of;
 use weir_ring::account::ParticipantLine;
@@ -132,27 +132,63 @@ pub struct FlagsStat {
 
 /// Lists all owners and peers of mpx whose memory this user may open, by mpx, each owner first.
 pub fn mpxes() -> Vec<MpxStat> {
-    let found = each_memory(&[crate::memory::BOARD, crate::memory::LINK], |file, inode| {
-        let owner = || {
-            let copy = copy_of_board(file)?;
-            Some(participant(&copy, offset_of!(Board, mpx), inode, true))
-        };
-        let peer = || {
-            let magic = (offset_of!(LinkFixed, magic), link::MAGIC);
-            let version = (offset_of!(LinkFixed, version), link::VERSION);
-            let copy = copy_of::<LinkHeader>(file, magic, version)?;
-            Some(participant(&copy, offset_of!(LinkHeader, account), inode, false))
-        };
-        // The board of a port has no such account.
-        owner().or_else(peer).filter(|found| found.account.pid != 0)
-    });
-    let with_holders = found.into_iter().map(|(mut stat, holders)| {
-        stat.account.pid = as_seen(stat.account.pid, &holders);
-        MpxStat { holders, ..stat }
-    });
-    let mut found: Vec<MpxStat> = with_holders.collect();
-    found.sort_by_key(|stat| (stat.socket, !stat.is_owner, stat.inode));
-    found
+    Memories::find().mpxes()
+}
+
+/// Lists all shared clusters of flags whose memory this user may open, except those with a name.
+/// These are files, and only opening every file would find them.
+pub fn clusters() -> Vec<FlagsStat> {
+    Memories::find().clusters()
+}
+
+impl Memories {
+    /// Lists all owners and peers of mpx whose memory this user may open, by mpx, each owner first.
+    pub fn mpxes(&self) -> Vec<MpxStat> {
+        let found = self.each(&[crate::memory::BOARD, crate::memory::LINK], |file, inode| {
+            let owner = || {
+                let copy = copy_of_board(file)?;
+                Some(participant(&copy, offset_of!(Board, mpx), inode, true))
+            };
+            let peer = || {
+                let magic = (offset_of!(LinkFixed, magic), link::MAGIC);
+                let version = (offset_of!(LinkFixed, version), link::VERSION);
+                let copy = copy_of::<LinkHeader>(file, magic, version)?;
+                Some(participant(&copy, offset_of!(LinkHeader, account), inode, false))
+            };
+            // The board of a port has no such account.
+            owner().or_else(peer).filter(|found| found.account.pid != 0)
+        });
+        let with_holders = found.into_iter().map(|(mut stat, holders)| {
+            stat.account.pid = as_seen(stat.account.pid, &holders);
+            MpxStat { holders, ..stat }
+        });
+        let mut found: Vec<MpxStat> = with_holders.collect();
+        found.sort_by_key(|stat| (stat.socket, !stat.is_owner, stat.inode));
+        found
+    }
+
+    /// Lists all shared clusters of flags whose memory this user may open, except those with a name.
+    /// These are files, and only opening every file would find them.
+    pub fn clusters(&self) -> Vec<FlagsStat> {
+        let found = self.each(&[crate::memory::FLAGS], |file, inode| {
+            let magic = (offset_of!(Cluster, magic), cluster::MAGIC);
+            let version = (offset_of!(Cluster, version), cluster::VERSION);
+            let copy = copy_of::<Cluster>(file, magic, version)?;
+            let word = |offset: usize| copy.u64(offset_of!(Cluster, account) + offset);
+            Some(FlagsStat {
+                inode,
+                bits: copy.u64(offset_of!(Cluster, bits)),
+                sleepers: copy.u32(offset_of!(Cluster, sleepers)),
+                waits: word(offset_of!(ClusterLine, waits)),
+                slept: word(offset_of!(ClusterLine, slept)),
+                slept_ns: word(offset_of!(ClusterLine, slept_ns)),
+                wakes_given: word(offset_of!(ClusterLine, wakes_given)),
+                wakes_taken: word(offset_of!(ClusterLine, wakes_taken)),
+                holders: Vec::new(),
+            })
+        });
+        found.into_iter().map(|(stat, holders)| FlagsStat { holders, ..stat }).collect()
+    }
 }
 
 fn participant(copy: &FirstWords, at: usize, inode: u64, is_owner: bool) -> MpxStat {
@@ -172,27 +208,4 @@ fn participant(copy: &FirstWords, at: usize, inode: u64, is_owner: bool) -> MpxS
     let device = word(offset_of!(ParticipantLine, socket_device));
     let socket = (device, word(offset_of!(ParticipantLine, socket_inode)));
     MpxStat { inode, is_owner, socket, account, holders: Vec::new() }
-}
-
-/// Lists all shared clusters of flags whose memory this user may open, except those with a name.
-/// These are files, and only opening every file would find them.
-pub fn clusters() -> Vec<FlagsStat> {
-    let found = each_memory(&[crate::memory::FLAGS], |file, inode| {
-        let magic = (offset_of!(Cluster, magic), cluster::MAGIC);
-        let version = (offset_of!(Cluster, version), cluster::VERSION);
-        let copy = copy_of::<Cluster>(file, magic, version)?;
-        let word = |offset: usize| copy.u64(offset_of!(Cluster, account) + offset);
-        Some(FlagsStat {
-            inode,
-            bits: copy.u64(offset_of!(Cluster, bits)),
-            sleepers: copy.u32(offset_of!(Cluster, sleepers)),
-            waits: word(offset_of!(ClusterLine, waits)),
-            slept: word(offset_of!(ClusterLine, slept)),
-            slept_ns: word(offset_of!(ClusterLine, slept_ns)),
-            wakes_given: word(offset_of!(ClusterLine, wakes_given)),
-            wakes_taken: word(offset_of!(ClusterLine, wakes_taken)),
-            holders: Vec::new(),
-        })
-    });
-    found.into_iter().map(|(stat, holders)| FlagsStat { holders, ..stat }).collect()
 }
