@@ -15,7 +15,7 @@
 //!
 //! - [`proc`], [`cpu`]: readers of `/proc`, and CPU time of another process.
 //! - [`namespace`]: namespaces of networks and mounts.
-//! - [`calendar`]: dates and times of day. [`places`]: where files are kept.
+//! - [`places`]: where files are kept.
 //! - [`mapping`]: memory. [`words`]: a file as words that several processes share.
 //! - [`overlay`], for profiles: words in static memory that can be replaced by a file.
 //!
@@ -26,7 +26,6 @@
 compile_error!("weir runs on 64-bit Linux only");
 
 pub mod bell;
-pub mod calendar;
 pub mod cpu;
 pub mod forks;
 pub mod gather;

@@ -192,3 +192,19 @@ fn tshark_reads_it() {
     assert_eq!(rest, "32;10.9.0.2;1;1", "{out}");
     assert_eq!(out.lines().count(), 4, "{out}");
 }
+
+/// `date` is asked, since only the system knows the machine's time zone.
+#[test]
+fn local_time_is_that_of_date() {
+    for unix_s in [0, 1_795_248_901, 1_782_000_000, 4_102_444_800] {
+        let date = std::process::Command::new("date")
+            .args([format!("-d@{unix_s}"), "+%Y-%m-%d %H:%M:%S".into()])
+            .output();
+        let Ok(date) = date else {
+            println!("SKIPPED: date is not installed");
+            return;
+        };
+        let shown = Zone::local().second(unix_s * 1_000_000_000);
+        assert_eq!(shown, String::from_utf8_lossy(&date.stdout).trim_end());
+    }
+}

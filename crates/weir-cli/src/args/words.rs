@@ -114,6 +114,10 @@ fn is_text(argument: &OsStr) -> bool {
 
 /// Suggests what was meant by `weir 'a | b'`, `weir ls -l` or `weir rnu`.
 fn no_verb(args: &[OsString], error: &clap::Error) -> Option<Fault> {
+    // The whole command looks for the other binaries in PATH, which the version needs not.
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
     let verbs = super::command();
     let (at, wrong) = wrong_verb(&verbs, args, error)?;
     let shown = wrong.to_string_lossy();

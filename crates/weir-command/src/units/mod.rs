@@ -3,6 +3,7 @@
 pub mod parse;
 pub mod words;
 
+use jiff::Timestamp;
 use std::time::Duration;
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::Stage;
@@ -100,11 +101,8 @@ pub fn three_digits(value: f64) -> String {
 
 /// Formats a date and time in UTC: "2026-11-21 08:15".
 pub fn utc(unix_s: u64) -> String {
-    let time = i64::try_from(unix_s).ok().and_then(weir_sys::calendar::utc);
-    let mut text = time.map_or_else(|| String::from("?"), |time| time.to_string());
-    // Without its seconds.
-    text.truncate(text.rfind(':').unwrap_or(text.len()));
-    text
+    let time = i64::try_from(unix_s).ok().and_then(|second| Timestamp::from_second(second).ok());
+    time.map_or_else(|| "?".into(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use super::super::reason::EventReason;
 use super::super::request::{Asker, RequestEvent};
 use super::{ggp_has_sequence, ggp_name, has_identifier, icmp_name, protocol_name};
 use crate::drop_reason::DropReason;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use std::fmt::{self, Display, Write};
-use weir_sys::calendar::{self, CivilTime};
 
 /// Bytes of a dump that a line shows at most.
 const SHOWN_BYTES: usize = 32;
@@ -18,29 +19,30 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// The time zone for times in text.
 #[derive(Clone, Debug)]
 pub struct Zone {
-    convert: fn(i64) -> Option<CivilTime>,
+    zone: TimeZone,
     /// The last second asked for, and its date and time of day.
-    last: (u64, CivilTime),
+    last: (u64, String),
 }
 
 impl Zone {
-    /// Returns the time zone of this machine and user.
+    /// Returns the time zone of this machine and user (`TZ`, else /etc/localtime); UTC where neither
+    /// can be read.
     pub fn local() -> Zone {
-        Zone::of(calendar::local)
+        Zone::of(TimeZone::try_system().unwrap_or(TimeZone::UTC))
     }
 
     /// Returns UTC.
     pub fn utc() -> Zone {
-        Zone::of(calendar::utc)
+        Zone::of(TimeZone::UTC)
     }
 
-    fn of(convert: fn(i64) -> Option<CivilTime>) -> Zone {
-        Zone { convert, last: (0, convert(0).unwrap_or_default()) }
+    fn of(zone: TimeZone) -> Zone {
+        Zone { last: (0, civil(&zone, 0)), zone }
     }
 
     /// Formats the date and the time of day, to the second.
     pub fn second(&mut self, time_ns: u64) -> String {
-        self.at(time_ns / NS_PER_S).to_string()
+        self.at(time_ns / NS_PER_S).to_owned()
     }
 
     /// Formats the date and the time of day, to the microsecond.
@@ -49,26 +51,26 @@ impl Zone {
         let _ = write!(out, "{}.{micros:06}", self.at(time_ns / NS_PER_S));
     }
 
-    fn at(&mut self, unix_s: u64) -> CivilTime {
+    fn at(&mut self, unix_s: u64) -> &str {
         if unix_s != self.last.0 {
-            self.last = (unix_s, civil(self.convert, unix_s));
+            self.last = (unix_s, civil(&self.zone, unix_s));
         }
-        self.last.1
+        &self.last.1
     }
+}
+
+fn civil(zone: &TimeZone, unix_s: u64) -> String {
+    zone.to_datetime(timestamp(unix_s * NS_PER_S)).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// Converts nanoseconds since 1970. In 64 bits they end in the year 2554, and years in 9999.
+fn timestamp(time_ns: u64) -> Timestamp {
+    Timestamp::from_nanosecond(time_ns.into()).unwrap_or_default()
 }
 
 /// Formats a time since 1970 by RFC 3339, in UTC: "2026-11-21T08:15:00.123456789Z".
 pub fn rfc3339(time_ns: u64) -> String {
-    let CivilTime { year, month, day, hour, minute, second } =
-        civil(calendar::utc, time_ns / NS_PER_S);
-    let ns = time_ns % NS_PER_S;
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ns:09}Z")
-}
-
-/// Converts seconds since 1970. A number of nanoseconds in 64 bits ends in the year 2554, which every
-/// C library can convert.
-fn civil(convert: fn(i64) -> Option<CivilTime>, unix_s: u64) -> CivilTime {
-    i64::try_from(unix_s).ok().and_then(convert).unwrap_or_default()
+    format!("{:.9}", timestamp(time_ns))
 }
 
 /// Appends a line with its newline. Packet bytes are shown in hexadecimal only.
