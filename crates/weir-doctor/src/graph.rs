@@ -183,7 +183,8 @@ fn joints(seen: &[SeenProcess], owned: &[Vec<End>]) -> Vec<(usize, usize)> {
 }
 
 /// Leaves out the pipes between a process and what it started, where there are many: it collects what
-/// they write, as ninja does of each job, and is no stage behind all of them.
+/// they write, as ninja does of each job, or hands out work to a pool, and is no stage beside all of them.
+/// Nor is a program that started another to ask it something: what it runs that briefly is no stage of its work.
 fn without_collectors(
     seen: &[SeenProcess],
     mut joints: Vec<(usize, usize)>,
@@ -197,17 +198,19 @@ fn without_collectors(
         *counts.entry(at).or_default() += 1;
     }
     let few = |at: usize| counts.get(&at).is_none_or(|count| *count < COLLECTS);
-    joints.retain(|joint| starter(*joint).is_none_or(few));
+    let asks = |(writer, reader): (usize, usize), starter: usize| {
+        let child = if starter == writer { reader } else { writer };
+        seen[child].life_ns() < seen[starter].life_ns() / ASKS_FOR_LESS
+    };
+    joints.retain(|joint| starter(*joint).is_none_or(|at| few(at) && !asks(*joint, at)));
     joints
 }
 
 /// Whether one of two is a shell, or a tool of builds, that started the other: a script that sends all
-/// its output through a process of its own (`exec > >(tee log)`) is no stage of a pipeline. Nor is a program that
-/// started the other to ask it something: what it runs that briefly is no stage of its work.
+/// its output through a process of its own (`exec > >(tee log)`) is no stage of a pipeline.
 fn is_sink(seen: &[SeenProcess], one: usize, other: usize) -> bool {
     let started = |starter: usize, child: usize| {
-        let asks = seen[child].life_ns() < seen[starter].life_ns() / ASKS_FOR_LESS;
-        (starts_anything(&seen[starter].program) || asks) && is_below(seen, child, starter)
+        starts_anything(&seen[starter].program) && is_below(seen, child, starter)
     };
     started(one, other) || started(other, one)
 }

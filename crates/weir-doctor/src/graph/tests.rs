@@ -553,3 +553,18 @@ fn a_link_that_is_a_part_of_a_pipeline_has_its_name() {
     let commands: Vec<&str> = path.links.iter().map(|link| link.command.as_str()).collect();
     assert_eq!(commands, ["sort a | tail -1"]);
 }
+
+/// A pool of threads handed its blocks to twelve gzips: two of them were "python3 | gzip", and ten a
+/// group of their own, since only those were brief beside their parent.
+#[test]
+fn a_program_that_hands_work_to_many_is_no_stage_in_front_of_some() {
+    let mut seen = vec![process(None, "python3 pool.py", (0, 1000))];
+    for n in 0..12 {
+        let (start_ms, life_ms) = (10 + n as u64 * 50, if n % 6 == 0 { 300 } else { 100 });
+        let ms = (start_ms, start_ms + life_ms);
+        seen.push(reads(n, process(Some(0), "gzip -9", ms)));
+        seen[0] = writes(n, seen[0].clone());
+    }
+    let members: Vec<usize> = instances(&seen).iter().map(|found| found.members.len()).collect();
+    assert_eq!(members, [1; 13]);
+}

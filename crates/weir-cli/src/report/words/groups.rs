@@ -83,10 +83,21 @@ pub fn why(group: &FoundGroup, verdict: &Verdict) -> Option<String> {
     match (&verdict.finding, group.is_starting()) {
         (_, true) => Some(starting(group)),
         (Finding::TooShort, _) => None,
-        // What it waited for has its own line, or is in the table.
-        (Finding::Idle, _) if group.is_single() => None,
+        (Finding::Idle, _) if group.is_single() => waited(group),
         _ => Some(held_up(&group.run, verdict, group.first_stage)),
     }
+}
+
+/// Returns what a command that did not work waited for.
+fn waited(group: &FoundGroup) -> Option<String> {
+    let stage = group.run.stages.first()?;
+    let share = |ns: u64| ns as f64 / stage.wall_ns.max(1) as f64;
+    let (input, output) = (share(stage.times.input_ns), share(stage.times.output_ns));
+    let (what, most) = match input >= output {
+        true => ("its input", input),
+        false => ("its reader", output),
+    };
+    (most >= 0.5).then(|| format!("waiting for {what} {} of its time", percent(most)))
 }
 
 /// Returns a group by its number: `pipeline 2 (line 14 of report.sh)`, `command 3 ld -o weir`.
@@ -125,7 +136,9 @@ pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
         let times = &group.run.stages[0].times;
         (times.cpu_ns + times.queue_ns) as f64 / of.wall_ns.max(1) as f64
     };
-    if let Some(own) = starter.map(working).filter(|own| *own >= INSIDE && *own > share(group)) {
+    let own = starter.map(working).filter(|own| *own >= INSIDE && *own > share(group));
+    // Beside its own work, what took next to nothing is not worth a line.
+    if let Some(own) = own.filter(|_| share(group) >= LESS) {
         let (name, own) = (stage(position, &of.label), percent(own.min(1.0)));
         let part = percent(share(group).min(1.0));
         let most = described(group);
@@ -140,7 +153,9 @@ pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
     let judged = judge(&group.run);
     let held = match judged.finding {
         Finding::TooShort => String::new(),
-        Finding::Idle if group.is_single() => String::new(),
+        Finding::Idle if group.is_single() => {
+            waited(group).map_or_else(String::new, |waited| format!(": {waited}"))
+        }
         _ => format!(": {}", held_up(&group.run, &judged, None)),
     };
     let (name, part) = (stage(position, &of.label), percent(share.min(1.0)));
