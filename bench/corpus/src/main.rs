@@ -85,7 +85,8 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
 }
 
 fn number(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|n| *n > 0.0).ok_or_else(|| format!("'{text}' is no number above 0"))
+    let number = text.parse().ok().filter(|n| *n > 0.0);
+    number.ok_or_else(|| format!("'{text}' is not a number above 0"))
 }
 
 fn execute(options: &Options) -> Result<(), String> {
@@ -125,7 +126,7 @@ fn execute(options: &Options) -> Result<(), String> {
             continue;
         }
         if end.is_some_and(|end| Instant::now() > end) {
-            eprintln!("time is up: go on with --append");
+            eprintln!("time is up: continue with --append");
             return Ok(());
         }
         if let Some(tool) = pipeline.missing() {

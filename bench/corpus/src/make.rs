@@ -10,7 +10,7 @@ const SEED: u64 = 1978;
 /// Makes the input that `recipe` ("KIND COUNT") asks for.
 pub fn make(recipe: &str, path: &Path) -> Result<(), String> {
     let (kind, count) = recipe.split_once(' ').ok_or_else(|| format!("'{recipe}' has no count"))?;
-    let count: u64 = count.trim().parse().map_err(|_| format!("'{count}' is no number"))?;
+    let count: u64 = count.trim().parse().map_err(|_| format!("'{count}' is not a number"))?;
     let mut random = Random::new(SEED);
     let written = match kind {
         "tree" => tree(path, count, &mut random),

@@ -99,7 +99,7 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
     let file = weir::stat::open(pid, descriptor, true).map_err(asked)?;
     let now = weir::stat::read(&file).map_err(|error| match error.kind() {
         weir::ErrorKind::Corrupt => {
-            Fault::failed(format!("cannot set {pid}/{descriptor}: it is no pipe of weir"))
+            Fault::failed(format!("cannot set {pid}/{descriptor}: it is not a pipe of weir"))
         }
         _ => asked(error),
     })?;

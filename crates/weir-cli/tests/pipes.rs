@@ -259,12 +259,12 @@ fn the_reader_of_a_port_has_the_pipes_of_its_writers() {
 fn what_is_not_there_is_said() {
     let place = Place::new();
     refused(&place.weir(&["stat", "999999999"]), 1, "cannot inspect process 999999999");
-    refused(&place.weir(&["stat", "0"]), 2, "'0' is no process id");
+    refused(&place.weir(&["stat", "0"]), 2, "'0' is not a process id");
     let nowhere = place.weir(&["tune", "--pipe", "999999999/3", "--size", "1M"]);
     refused(&nowhere, 1, "cannot open /proc/999999999/fd/3: No such file");
     let own = format!("{}/1", std::process::id());
     let other = place.weir(&["tune", "--pipe", &own, "--size", "1M"]);
-    refused(&other, 1, &format!("weir: cannot set {own}: it is no pipe of weir"));
+    refused(&other, 1, &format!("weir: cannot set {own}: it is not a pipe of weir"));
     refused(&place.weir(&["stat", "--watch=0"]), 2, "too short: at least 50ms");
 }
 

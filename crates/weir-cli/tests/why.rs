@@ -173,7 +173,7 @@ fn two_that_fill_each_other_s_pipe_wait_in_a_circle() {
         if child: print(child, flush=True)\n\
         while True: os.write(mine[0], b'x' * 65536)\n";
     let (_staged, child) = Staged::python(text);
-    let seen = says(child, &["they wait in a circle, and none of them can go on"]);
+    let seen = says(child, &["they wait in a circle, and none of them can continue"]);
     assert_eq!(
         (&seen["circle_from"], seen["chain"].as_array().map(Vec::len)),
         (&1.into(), Some(2))
@@ -453,7 +453,7 @@ fn bad_ids_are_clear_errors() {
         assert_eq!(run(bad).0, Some(2), "{bad}");
     }
     let (_, said) = run("0");
-    assert!(said.contains("'0' is no process id"), "{said}");
+    assert!(said.contains("'0' is not a process id"), "{said}");
     let missing = "weir: cannot look at 'no-such-name': no process has this name\n";
     assert_eq!(run("no-such-name"), (Some(1), missing.to_owned()));
 }
@@ -609,7 +609,7 @@ fn who_is_frozen_is_told_by_which_group_and_how_it_is_thawed() {
     std::fs::write(group.join(file), thaw).expect("thawed");
     drop(staged);
     until("the group is empty", || std::fs::remove_dir(&group).is_ok());
-    let line = format!("echo {thaw} > {} lets it go on", group.join(file).display());
+    let line = format!("echo {thaw} > {} lets it continue", group.join(file).display());
     assert_eq!(hint(&seen.expect("an answer")), line);
 }
 

@@ -114,8 +114,8 @@ impl Region {
     /// and the file should have no other user while the region lives.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: it is no regular file, or is empty. [`ErrorKind::Os`]: it is not open
-    /// for both, or there are no addresses left.
+    /// [`ErrorKind::Invalid`]: it is not a regular file, or is empty. [`ErrorKind::Os`]: it is not
+    /// open for both, or there are no addresses left.
     pub fn over(file: File, options: &RegionOptions) -> Result<Region> {
         let bytes = file_bytes(&file)?;
         Region::with(bytes, options, PageTransfers::over(file, bytes)?, true)

@@ -184,7 +184,7 @@ impl SharedRegion {
             |base: &u64| base.is_multiple_of(page_bytes()) && base.checked_add(whole).is_some();
         let base = text.strip_prefix(WORD).and_then(|base| base.trim().parse().ok());
         let Some(base) = base.filter(is_place).filter(|_| sent.0.is_some()) else {
-            let why = "the process on the other side is no member";
+            let why = "the process on the other side is not a member";
             return Err(Error::new(ErrorKind::Corrupt, "admit to", "the region", why));
         };
         let member = MemberFront::new(&mut sent.0, base, whole);

@@ -386,7 +386,7 @@ fn what_a_stranger_or_a_member_sends_holds_up_no_region() {
         let (ours, theirs) = UnixStream::pair().expect("sockets");
         let mut others = send_slow(&theirs, text.as_bytes(), count);
         others.extend(send_slow(&theirs, b"and behind it", 1));
-        in_time("a refusal", || region.admit(ours)).expect_err("it is no member");
+        in_time("a refusal", || region.admit(ours)).expect_err("it is not a member");
     }
     for (text, count) in [("hello", 2), ("hello", 3), ("weir-region 1 4096", 1), ("hello", 0)] {
         let (ours, theirs) = UnixStream::pair().expect("sockets");

@@ -249,7 +249,7 @@ fn text(costs: &[Cost], build: &str, in_memory: bool) -> String {
         text += "a debug build is many times slower than a release build\n";
     }
     if in_memory {
-        text += "the log lies in memory (tmpfs), where waiting for the disk costs nothing\n";
+        text += "the log is in memory (tmpfs), where waiting for the disk costs nothing\n";
     }
     text
 }

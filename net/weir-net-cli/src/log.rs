@@ -107,7 +107,7 @@ fn choose(path: &Path, set: Option<Kinds>, sync: Option<Kinds>) -> Result<ExitCo
         let before = log.set_sync_mask(kinds);
         said += &format!("waits for the disk: {kinds} (was {before})\n");
         if kinds != Kinds::NONE && cost::is_in_memory(path) {
-            tell("the log lies in memory (tmpfs): a power failure loses it in any case");
+            tell("the log is in memory (tmpfs): a power failure loses it in any case");
         }
     }
     print(&said)?;

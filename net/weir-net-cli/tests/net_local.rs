@@ -205,7 +205,7 @@ fn what_is_no_request_is_refused_and_harms_nobody() {
         // A reply, somebody else's identifier, nothing at all: nothing of it is sent.
         for wrong in [&[0_u8; 28][..], &[8; 28], &[], &[8; 60_000]] {
             let said = say(&bed, &[good.as_bytes(), wrong]);
-            assert!(said.contains("that is no request"), "{ggp} {:?}: {said}", wrong.len());
+            assert!(said.contains("that is not a request"), "{ggp} {:?}: {said}", wrong.len());
         }
     }
     until("nothing of it is left", || stations(&bed) == 1);

@@ -45,7 +45,7 @@ impl FromStr for Division {
         [Division::Allen, Division::Later]
             .into_iter()
             .find(|division| division.as_str() == text)
-            .ok_or_else(|| format!("'{text}' is no division: allen or later"))
+            .ok_or_else(|| format!("'{text}' is not a division: allen or later"))
     }
 }
 

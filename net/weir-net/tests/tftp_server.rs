@@ -191,7 +191,7 @@ fn slow_transfers_of_one_host_leave_room_for_others() {
 fn a_request_in_a_mode_that_is_not_known_is_a_refused_one() {
     let batches = vec![vec![asks(1, 1, "there", "mail"), asks(2, 1, "letter", "mail")]];
     let (_directory, reports) = served(TransferRules::default(), batches);
-    let refused = (TransferState::Failed, "this is no request in octet or netascii");
+    let refused = (TransferState::Failed, "this is not a request in octet or netascii");
     assert_eq!((end(&reports, "there"), end(&reports, "letter")), (refused, refused));
 }
 

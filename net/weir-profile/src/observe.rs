@@ -59,7 +59,7 @@ impl Observed {
         let file = File::from(file);
         let stat = fstat(&file)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(wrong("it is no file"));
+            return Err(wrong("it is not a file"));
         }
         let me = rustix::process::geteuid();
         if stat.st_uid != me.as_raw() && !me.is_root() {

@@ -116,7 +116,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
         u64::from_ne_bytes(eight)
     };
     if read.is_err() || word(MAGIC_AT) != MAGIC {
-        return Err(taken("it is no profile"));
+        return Err(taken("it is not a profile"));
     }
     let pid = Pid::try_from(word(PID_AT)).unwrap_or(0);
     let lives = started_ticks(pid) == Some(word(STARTED_AT));

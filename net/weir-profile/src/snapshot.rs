@@ -46,7 +46,7 @@ impl TableSnapshot {
             return Err("it is too short for a profile");
         }
         if words[MAGIC_AT] != MAGIC {
-            return Err("it is no profile, or not yet one");
+            return Err("it is not a profile, or not one yet");
         }
         if words[VERSION_AT] != VERSION {
             return Err("it is a profile of another version");
@@ -203,7 +203,7 @@ fn text(words: &[u64]) -> Result<Option<String>, TableFault> {
     }
     let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
     if bytes[length..].iter().any(|byte| *byte != 0) {
-        return Err("a name goes on after its end");
+        return Err("a name continues after its end");
     }
     let name = std::str::from_utf8(&bytes[..length]).map_err(|_| "a name is not UTF-8")?;
     if name.chars().any(weir_policy::text::is_unsafe_to_print) {

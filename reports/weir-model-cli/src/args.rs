@@ -51,11 +51,11 @@ const NO_PIPE: &str = "too small: a pipe has a page, at least 4K";
 /// Parses a stage and how many times as fast it is: `2=3x`, `2=1.5`.
 fn faster(text: &str) -> Result<(usize, f64), String> {
     let (stage, factor) = text.split_once('=').ok_or("expected a stage and a factor, as 2=3x")?;
-    let stage = stage.parse().map_err(|_| format!("'{stage}' is no number of a stage"))?;
+    let stage = stage.parse().map_err(|_| format!("'{stage}' is not a number of a stage"))?;
     let factor = factor.strip_suffix('x').unwrap_or(factor);
     match factor.parse() {
         Ok(factor) if (0.001..=1e6).contains(&factor) => Ok((stage, factor)),
-        _ => Err(format!("'{factor}' is no factor from 0.001 to 1000000")),
+        _ => Err(format!("'{factor}' is not a factor from 0.001 to 1000000")),
     }
 }
 

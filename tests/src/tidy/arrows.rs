@@ -160,7 +160,8 @@ pub fn rooms<'paths>(
         if let Some((None, name)) = room_of(path)
             && unknown.insert(name.clone())
         {
-            let text = format!("`{name}` is no room of the library: see ROOMS in tests/src/tidy");
+            let text =
+                format!("`{name}` is not a room of the library: see ROOMS in tests/src/tidy");
             faults.push(TidyFault::new(path, 1, "rooms", text));
         }
     }

@@ -323,7 +323,10 @@ fn a_room_imports_those_below_it_only() {
     assert_eq!(faults.len(), 2, "{faults:?}");
     assert!(faults.iter().all(|fault| fault.starts_with(begin)), "{faults:?}");
     one(of("error", "crate::park::Parker"), "crates/weir/src/error.rs:1: [rooms] error may not");
-    one(of("loft", "crate::error::Error"), "crates/weir/src/loft.rs:1: [rooms] `loft` is no room");
+    one(
+        of("loft", "crate::error::Error"),
+        "crates/weir/src/loft.rs:1: [rooms] `loft` is not a room",
+    );
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub fn markdown(options: &Options, host: &Host, outcome: &Outcome) -> String {
     }
     let _ = writeln!(
         text,
-        "{} rounds in random order (seed {}); a ratio below 1 means less time than what stands beside; \
+        "{} rounds in random order (seed {}); a ratio below 1 means less time than beside it; \
          equivalent: the whole interval is within {} %.",
         options.pairs,
         options.seed,

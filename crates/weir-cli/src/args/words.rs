@@ -247,8 +247,8 @@ mod tests {
             ("weir run --pipe-size -1 true", "not a size"),
             ("weir port read a --until-closed=0", "of at least 1"),
             ("weir tune --order -1", "from 0 to 18"),
-            ("weir tune --live=x --order 1", "'x' is no process id"),
-            ("weir tune --live=0 --order 1", "'0' is no process id"),
+            ("weir tune --live=x --order 1", "'x' is not a process id"),
+            ("weir tune --live=0 --order 1", "'0' is not a process id"),
         ] {
             let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let refused = read(&args).expect_err("refused").to_string();

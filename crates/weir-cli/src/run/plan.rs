@@ -68,7 +68,7 @@ fn of_words(words: &[OsString], job: Job) -> Result<Planned, Fault> {
     let mut stages = Vec::new();
     for words in words.split(|word| word == "|") {
         if words.is_empty() {
-            return Err(Fault::usage("a stage is empty: nothing stands before or after a '|'"));
+            return Err(Fault::usage("a stage is empty: there is nothing before or after a '|'"));
         }
         if words.iter().any(|word| word == "|&") {
             return Err(Fault::usage("'|&' needs a shell: give the pipeline as one text instead"));

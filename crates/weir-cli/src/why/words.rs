@@ -47,7 +47,7 @@ pub fn answer(why: &Why) -> String {
         {
             sentence += ": they wait in a circle, if each is to open the FIFO of the other";
         }
-        Some(_) => sentence += ": they wait in a circle, and none of them can go on",
+        Some(_) => sentence += ": they wait in a circle, and none of them can continue",
         None if why.cut => sentence += ", and so on",
         None => {}
     }
@@ -77,7 +77,7 @@ fn held(found: &WhyLink, is_read: bool) -> Option<String> {
     let option = unbuffered(&found.named.command);
     match found.held_back? {
         HeldBack::Bytes(count) => Some(format!(
-            "{who} keeps {} of output in its own buffer, since its output is no terminal: try {option}",
+            "{who} keeps {} of output in its own buffer, since its output is not a terminal: try {option}",
             bytes(count)
         )),
         // Of the process itself that is not known to be the reason.
@@ -115,7 +115,7 @@ fn help(found: &WhyLink) -> Vec<String> {
         Cause::Stopped(Stop::Signal(Some(signal))) if is_terminal_stop(*signal) => {
             Some(String::from("bring it to the foreground of its terminal with fg"))
         }
-        Cause::Stopped(Stop::Signal(_)) => Some(format!("kill -CONT {pid} lets it go on")),
+        Cause::Stopped(Stop::Signal(_)) => Some(format!("kill -CONT {pid} lets it continue")),
         Cause::Pipe(PipeWait { unseen: true, looker: false, others, .. }) if others.is_empty() => {
             Some(String::from(
                 "not all processes could be inspected: one of another user may have the other end (root sees all)",
@@ -130,7 +130,7 @@ fn help(found: &WhyLink) -> Vec<String> {
 /// What thaws a control group, by the file that says that it is frozen.
 fn thaw(file: &str) -> Vec<String> {
     let word = if file.ends_with("cgroup.freeze") { "0" } else { "THAWED" };
-    let mut lines = vec![format!("echo {word} > {file} lets it go on")];
+    let mut lines = vec![format!("echo {word} > {file} lets it continue")];
     // Docker names groups by the numbers of containers: docker/NUMBER or docker-NUMBER.scope.
     let number = group(file).rsplit('/').next().unwrap_or_default();
     let number = number.trim_start_matches("docker-").trim_end_matches(".scope");

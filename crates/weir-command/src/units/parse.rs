@@ -14,7 +14,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// Parses the id of a process.
 pub fn process_id(text: &str) -> Result<i32, String> {
     let id = text.parse().ok().filter(|id| *id > 0);
-    id.ok_or_else(|| format!("'{text}' is no process id"))
+    id.ok_or_else(|| format!("'{text}' is not a process id"))
 }
 
 /// Makes a parser of whole numbers in this range. The error leaves out an end that nobody would reach.
@@ -156,7 +156,7 @@ mod tests {
     fn process_ids() {
         assert_eq!(process_id("4711"), Ok(4711));
         for wrong in ["abc", "", "0", "-3", "99999999999", "4711 "] {
-            assert_eq!(process_id(wrong), Err(format!("'{wrong}' is no process id")));
+            assert_eq!(process_id(wrong), Err(format!("'{wrong}' is not a process id")));
         }
     }
 

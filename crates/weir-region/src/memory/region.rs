@@ -377,7 +377,7 @@ pub(crate) fn file_bytes(file: &std::fs::File) -> Result<u64> {
     let about =
         file.metadata().map_err(|cause| Error::os("page", "the file of a region", cause))?;
     if !about.is_file() || about.len() == 0 {
-        let why = "it is no regular file of at least a byte";
+        let why = "it is not a regular file of at least a byte";
         return Err(Error::new(ErrorKind::Invalid, "page", "the file of a region", why));
     }
     Ok(about.len())

@@ -87,7 +87,7 @@ impl SpillFile {
             let whole = bytes.is_multiple_of(align);
             whole
                 .then_some((again, align))
-                .ok_or_else(|| format!("its length is no multiple of {align}"))
+                .ok_or_else(|| format!("its length is not a multiple of {align}"))
         });
         let (file, align, remarks) = match direct {
             Ok((again, align)) => (again, align, Vec::new()),

@@ -82,7 +82,7 @@ impl ChannelDescriptor {
             FileType::Socket | FileType::RegularFile | FileType::BlockDevice => {
                 own(given).map_err(failed)?
             }
-            _ => return Err(refused("it is no stream of bytes")),
+            _ => return Err(refused("it is not a stream of bytes")),
         };
         let mut made = ChannelDescriptor::of(file, direction, kind == FileType::Socket);
         // The other side of a terminal is closed.

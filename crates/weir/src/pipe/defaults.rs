@@ -125,7 +125,7 @@ impl Settings {
     /// Writes the file as a whole, or not at all.
     ///
     /// # Errors
-    /// There is no home, or the file cannot be written. What is there is no regular file.
+    /// There is no home, or the file cannot be written. What is there is not a regular file.
     pub fn write(&self) -> Result<()> {
         let Some(path) = path() else {
             let why = "WEIR_TUNE is not set, nor XDG_STATE_HOME or HOME to a whole path";
@@ -134,7 +134,7 @@ impl Settings {
         // Another file is put in its place: where that is a link, in the place of what it leads to.
         let path = path.canonicalize().unwrap_or(path);
         if path.metadata().is_ok_and(|found| !found.is_file()) {
-            let why = "it is no regular file";
+            let why = "it is not a regular file";
             return Err(Error::new(ErrorKind::Invalid, "write", quoted(&path), why));
         }
         let failed = |cause| Error::os("write", quoted(&path), cause);

@@ -67,7 +67,7 @@ fn other_role(role: Role) -> Error {
 }
 
 fn no_connection() -> Error {
-    let why = "its socket is none of a connection";
+    let why = "its socket does not belong to a connection";
     Error::new(ErrorKind::Corrupt, "open", "the handle received", why)
 }
 

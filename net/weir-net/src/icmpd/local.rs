@@ -210,7 +210,7 @@ impl Serving<'_> {
     fn ask(&mut self, payload: &[u8]) -> Result<bool> {
         let Asked { pid, destination, protocol, .. } = self.asked;
         if !self.asked.allows(payload) {
-            let why = json!({ "refused": "that is no request" }).to_string();
+            let why = json!({ "refused": "that is not a request" }).to_string();
             let _ = self.channel.writer.try_send(why.as_bytes());
             return Err(nonsense());
         }
@@ -232,7 +232,7 @@ impl Serving<'_> {
 }
 
 fn nonsense() -> crate::Error {
-    crate::Error::new(ErrorKind::Invalid, "send for", "a program", "that is no request")
+    crate::Error::new(ErrorKind::Invalid, "send for", "a program", "that is not a request")
 }
 
 #[cfg(test)]

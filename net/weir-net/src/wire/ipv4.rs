@@ -164,7 +164,7 @@ pub enum Malformed {
     /// The checksum of the header is wrong.
     Checksum,
     /// An impossible fragment: it ends beyond the longest datagram, it is empty, or it is not the
-    /// last and its length is no multiple of 8.
+    /// last and its length is not a multiple of 8.
     Fragment,
 }
 

@@ -28,7 +28,7 @@ pub struct Changes {
 #[derive(Debug, thiserror::Error)]
 pub enum WhatIfError {
     /// The text is no report.
-    #[error("it is no report of weir run --json: {0}")]
+    #[error("it is not a report of weir run --json: {0}")]
     NoReport(String),
     /// The report says too little.
     #[error("{0}")]

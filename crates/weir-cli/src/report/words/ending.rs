@@ -40,7 +40,7 @@ pub fn remark(ended: &Ended, remark: Remark) -> String {
             format!("{name} was killed by {how}{}: {cut_short}", memory(cause))
         }
         Remark::KilledInside(cause) => {
-            format!("{name} failed with status {how}, which stands for SIGKILL{}", memory(cause))
+            format!("{name} failed with status {how}, which means SIGKILL{}", memory(cause))
         }
         Remark::Answered(answer) => {
             format!("{name} ended with status {how}: {}", answered(answer))

@@ -388,7 +388,7 @@ fn an_end_names_who_read_too_little() {
     );
     assert_eq!(
         of("(sort)", Some(Ending::Code(137)), "137", true),
-        format!("1 (sort) failed with status 137, which stands for SIGKILL{cause}")
+        format!("1 (sort) failed with status 137, which means SIGKILL{cause}")
     );
     let said = "1 grep x ended with status 1: nothing matched";
     assert_eq!(of("grep x", Some(Ending::Code(1)), "1", true), said);

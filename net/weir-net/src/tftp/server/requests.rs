@@ -25,7 +25,7 @@ impl TftpServer {
             Some(TftpPacket::Request(request)) => request,
             Some(TftpPacket::Error { .. }) => return Ok(()),
             _ => {
-                let text = "this is no request in octet or netascii";
+                let text = "this is not a request in octet or netascii";
                 if let [0, kind @ 1..=2, rest @ ..] = &asked.packet[..] {
                     let name = rest.split(|byte| *byte == 0).next().unwrap_or_default();
                     self.note_refused(from, name, *kind == 2, text, see);
