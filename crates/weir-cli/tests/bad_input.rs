@@ -118,7 +118,7 @@ fn an_unwritable_report_costs_nobody_the_pipeline() {
     assert!(String::from_utf8_lossy(&full.stderr).contains("No space left"));
 }
 
-/// A gate that reads JSON went on without it.
+/// A gate that reads JSON continued without it.
 #[test]
 fn what_programs_read_is_there_or_nothing_runs() {
     for texts in [&["echo it ran"][..], &["--compare", "echo it ran", "true"]] {

@@ -231,7 +231,7 @@ fn a_limit_of_memory_is_the_reason_where_it_makes_a_stage_read_its_pages_again()
             eprintln!("SKIPPED: no control group with a limit of memory can be made here");
             return;
         };
-        // Beside the program: what lies in memory is never read from a disk.
+        // Beside the program: what is in memory is never read from a disk.
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
         let file = directory.path().join("file");
         std::fs::write(&file, vec![1; 96 << 20]).expect("written");

@@ -75,7 +75,7 @@ fn what_moves_nothing_while_its_pipe_is_empty_has_no_need_of_its_own() {
         let asks = "fcntl(STDIN,F_SETFL,O_NONBLOCK);for(;;){";
         let naps = format!("{asks}{read};if(!defined $n){{{nap}}}");
         let spins = format!("{asks}{read};next if !defined $n");
-        // It asks whether there is something, which is no read call.
+        // It asks whether there is something, which is not a read call.
         let looks = "vec($r,0,1)=1;for(;;){$q=$r;if(!select($q,undef,undef,0)){";
         let looks = format!("{looks}{nap}}}{read}");
         for get in [naps, spins, looks] {

@@ -208,7 +208,7 @@ fn one_run_that_shows_the_opposite_is_not_believed_and_three_are() {
 fn advice_that_comparing_refuted_is_not_given_again() {
     truth(|| {
         let state = tempfile::tempdir().expect("a directory");
-        // The bursts come at fixed times: a writer that may go on earlier only sleeps longer.
+        // The bursts come at fixed times: a writer that may continue earlier only sleeps longer.
         let punctual = "perl -MTime::HiRes=time,sleep -e '$b=\"x\" x 4e6;$t=time;for(1..2)\
                     {syswrite STDOUT,$b;$t+=.4;$d=$t-time;sleep $d if $d>0}'";
         let text = format!("{punctual} | {PACED}");

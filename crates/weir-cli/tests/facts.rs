@@ -367,7 +367,7 @@ fn pipes_leave_room_for_others_and_small_ones_are_told_of() {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
-    // The file of the test may lie where another user cannot read.
+    // The file of the test may be where another user cannot read.
     let copy = directory.path().join("weir");
     std::fs::copy(WEIR, &copy).expect("copied");
     for path in [directory.path(), copy.as_path()] {

@@ -37,7 +37,7 @@ fn what_set_e_ended_a_script_at_is_named_with_its_line() {
     let sentence = "line 3 of x.sh: grep -q nosuch /etc/passwd ended with status 1 (nothing matched); \
                     set -e ended the script there";
     assert!(ran.stderr().contains(sentence), "{}", ran.stderr());
-    // The option may stand before the script, as CI systems put it.
+    // The option may be before the script, as CI systems put it.
     let Some(ran) = run(&["-e"], &text[7..]) else { return };
     assert_eq!(roles(&ran), [(Some(2), "ended the script")]);
     let Some(ran) = run(&[], &text[7..]) else { return };

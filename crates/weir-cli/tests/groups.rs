@@ -204,7 +204,7 @@ fn a_script_on_standard_input_has_lines() {
     });
 }
 
-/// A script of one pipeline has no table of groups: its line stands in the head.
+/// A script of one pipeline has no table of groups: its line is in the head.
 #[test]
 fn the_line_of_a_single_pipeline_is_in_the_head() {
     truth(|| {

@@ -83,7 +83,7 @@ fn what_a_command_behind_ssh_does_is_seen() {
     assert!(verdict(&ran).starts_with("held up by process perl "), "{}", verdict(&ran));
 }
 
-/// A PostgreSQL whose socket lies in this directory.
+/// A PostgreSQL whose socket is in this directory.
 struct Postgres {
     bin: PathBuf,
     directory: PathBuf,

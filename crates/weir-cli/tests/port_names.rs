@@ -48,8 +48,8 @@ fn a_stale_directory_for_temporary_files_is_as_none() {
     assert_eq!(one.stderr, other.stderr);
 }
 
-/// An empty one, or one that is no whole path, made a directory wherever a process ran, and processes of
-/// other directories did not find the names there.
+/// An empty one, or one that is not a whole path, made a directory wherever a process ran, and
+/// processes of other directories did not find the names there.
 #[test]
 fn a_directory_for_temporary_files_that_is_no_whole_path_is_as_none() {
     let place = Place::new();

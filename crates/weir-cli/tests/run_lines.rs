@@ -17,7 +17,7 @@ fn lines(directory: &Path, text: &str) -> Vec<(String, Option<u64>)> {
     let ran = weir_run(&[&format!("cd {}; bash g.sh; true", directory.display())]);
     let groups = ran.json["groups"].as_array().unwrap_or_else(|| panic!("{}", ran.stderr()));
     let of = |group: &Value| {
-        // The library's own line is no line of the script.
+        // The library's own line is not a line of the script.
         let line = group["line"].as_u64().filter(|_| group["script"] == "g.sh");
         (group["name"].as_str().unwrap_or_default().to_owned(), line)
     };

@@ -394,7 +394,7 @@ fn two_thousand_short_processes_are_counted() {
     let seen_s: f64 = stages.map(|stage| of(stage, "user_s") + of(stage, "sys_s")).sum();
     let unseen_s = report["unseen"]["cpu_s"].as_f64().expect("a time");
     let told_s = seen_s + unseen_s;
-    // The shell goes on for a moment after it printed its times.
+    // The shell continues for a moment after it printed its times.
     assert!((told_s - kernel_s).abs() < 0.02 + kernel_s * 0.03, "{told_s} of {kernel_s}");
     assert!(unseen_s > kernel_s * 0.3, "{unseen_s} of {kernel_s}");
 }

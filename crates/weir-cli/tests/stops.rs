@@ -107,8 +107,8 @@ impl Ended {
     }
 }
 
-/// The first stage's time runs out while the job is stopped: it ends as the job goes on, and can no
-/// longer tell that it was continued. It once had the whole stop in its wall time.
+/// The first stage's time runs out while the job is stopped: it ends as the job continues, and can
+/// no longer tell that it was continued. It once had the whole stop in its wall time.
 #[test]
 fn a_stage_that_ends_as_the_job_goes_on_has_no_part_of_the_stop() {
     let first = "perl -e '$|=1; alarm 1; print \"up\\n\"; sleep 60'";
@@ -121,7 +121,7 @@ fn a_stage_that_ends_as_the_job_goes_on_has_no_part_of_the_stop() {
     ended.is_without_the_stop();
 }
 
-/// What a shell's `kill %1` does to a stopped job: all stages end before they go on.
+/// What a shell's `kill %1` does to a stopped job: all stages end before they continue.
 #[test]
 fn a_job_that_is_killed_while_it_is_stopped_has_no_part_of_the_stop() {
     // The first stage is started last.

@@ -325,7 +325,7 @@ fn reports_come_at_intervals_and_have_their_own_figures() {
     }
 }
 
-/// The reports ended with the process that was named, although its pipeline went on.
+/// The reports ended with the process that was named, although its pipeline continued.
 #[test]
 fn reports_go_on_while_anything_that_is_watched_does() {
     let (writer, reader) = joined(
@@ -387,7 +387,7 @@ fn a_file_gets_the_json_and_standard_output_the_text() {
     schema::check_text("weir.run/1", &std::fs::read(&file).expect("written"));
 }
 
-/// It went on as long as the processes did.
+/// It continued as long as the processes did.
 #[test]
 fn it_ends_once_nobody_reads_its_reports() {
     let sleeps = staged(Command::new("sleep").arg("100").stdin(Stdio::null()));

@@ -422,7 +422,7 @@ fn processes_of_others_are_told_apart_from_those_that_wait() {
     }
     let directory = directory();
     let staged = Staged::bash(directory.path(), "exec sleep 1000");
-    // The file of the test may lie where another user cannot read.
+    // The file of the test may be where another user cannot read.
     let copy = directory.path().join("weir");
     std::fs::copy(WEIR, &copy).expect("copied");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -66,7 +66,7 @@ pub fn misspelt_verb(
     Some(Fault::usage(format!("there is no verb '{shown}'; did you mean '{meant}'?")))
 }
 
-/// Finds the word that is no verb, and the command whose verb it should be.
+/// Finds the word that is not a verb, and the command whose verb it should be.
 pub fn wrong_verb<'a>(
     verbs: &'a clap::Command,
     args: &'a [OsString],

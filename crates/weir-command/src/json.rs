@@ -82,7 +82,8 @@ pub fn process(pid: i32, known_uid: Option<u32>, more: Value) -> Value {
     joined([json!({ "pid": pid, "command": command, "uid": uid, "gid": gid }), more])
 }
 
-/// Joins objects: the names of each behind those of the one before. What is no object adds nothing.
+/// Joins objects: the names of each behind those of the one before. What is not an object adds
+/// nothing.
 pub fn joined<const N: usize>(objects: [Value; N]) -> Value {
     let mut all = Map::new();
     for object in objects {

@@ -98,7 +98,7 @@ impl Output {
         }
     }
 
-    /// Ends standard output while this process goes on: whoever reads it finds the end. What is
+    /// Ends standard output while this process continues: whoever reads it finds the end. What is
     /// written afterwards goes nowhere.
     pub fn end_stdout(&mut self) -> Result<(), Fault> {
         // A socket may be standard input as well, and stays open for that. What is none says so.
@@ -129,7 +129,7 @@ impl Output {
 }
 
 /// Creates or empties a file. The name of a descriptor stands for that descriptor: to open its file
-/// anew would empty a log to which others append, and write over what stands there.
+/// anew would empty a log to which others append, and write over what is there.
 pub fn create(path: &Path) -> io::Result<File> {
     own_descriptor(path).map_or_else(|| File::create(path), Ok)
 }

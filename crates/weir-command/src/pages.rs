@@ -28,7 +28,7 @@ pub fn script(command: Command, shell: Shell) -> String {
     script
 }
 
-/// The command as it is completed; `joined` gets the names of options whose value stands behind `=`.
+/// The command as it is completed; `joined` gets the names of options whose value is behind `=`.
 fn completed(command: Command, in_one_word: bool, joined: &mut Vec<String>) -> Command {
     let names: Vec<String> =
         command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();

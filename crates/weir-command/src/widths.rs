@@ -29,7 +29,7 @@ pub fn fill(text: String, columns: usize) -> String {
     text + &" ".repeat(blanks)
 }
 
-/// Returns the longest start of a line that takes at most `columns`. What stands in columns stays
+/// Returns the longest start of a line that takes at most `columns`. What is in columns stays
 /// in its place.
 pub fn clip(line: &str, columns: usize) -> String {
     if line.width() <= columns {

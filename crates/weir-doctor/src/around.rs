@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 /// A quota that throttled the run in fewer of its periods was not decisive.
 const THROTTLED: f64 = 0.25;
-/// Fewer periods than this are no evidence.
+/// Fewer periods than this are not evidence.
 const ENOUGH_PERIODS: u64 = 3;
 /// CPU use of other processes below this is not mentioned.
 const MUCH_CPUS: f64 = 0.25;

@@ -44,7 +44,7 @@ pub enum Role {
     /// It was the last command before the script ended with a status above 0.
     #[strum(serialize = "last")]
     Last,
-    /// The script went on.
+    /// The script continued.
     #[default]
     #[strum(serialize = "other")]
     Other,
@@ -138,7 +138,7 @@ fn is_above(seen: &[SeenProcess], at: usize, below: usize) -> bool {
     core::iter::successors(parent(&below), parent).take(seen.len()).any(|above| above == at)
 }
 
-/// Whether a failure is no answer, no end of a pipeline, and not the echo of one below it.
+/// Whether a failure is neither an answer, nor the end of a pipeline, nor the echo of one below it.
 fn is_news(process: &SeenProcess, echoes: bool) -> bool {
     let Some(ending) = process.ending else { return false };
     // Of one too brief to be looked at no more than its program is known.

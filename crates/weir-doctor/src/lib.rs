@@ -19,7 +19,7 @@
 //! - [`ending`]: whether the end of a stage is a failure, and whose input it cut short.
 //! - [`failures`]: the commands of a script that failed, and which of them ended it.
 //! - `limits`: how short a run could become, which bounds the gain of advice.
-//! - [`why`]: why a process does not go on, from process to process.
+//! - [`why`]: why a process does not continue, from process to process.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
 
 #![no_std]

@@ -5,7 +5,7 @@
 //! so that the time in which the chosen stages did work of their own is longest, less a price for
 //! each change. So a change has to pay: the new stage must have worked for longer than the old one,
 //! over the time from there on, by a twentieth of the run. A phase between two others pays for
-//! two changes. Shorter turns of the stages, as pipes fill and drain, are no phases.
+//! two changes. Shorter turns of the stages, as pipes fill and drain, are not phases.
 //!
 //! Work of its own is time on a CPU and any wait but those for neighbours and for a CPU. In slices
 //! in which hardly any stage was busy, nobody held the run up: it waited for its input or output.

@@ -8,7 +8,8 @@
 //! so "at most" holds however the stages overlap.
 //!
 //! Where the stage that holds the run up changes (see [`phases`]), time decides: the stage is named
-//! that held it up for longest, and then the others. Two stages that held it up in turn are no tie.
+//! that held it up for longest, and then the others. Two stages that held it up in turn are not a
+//! tie.
 //!
 //! Relays (`weir buffer`) are skipped: they work only because a neighbour does, so the bottleneck
 //! is sought among the other stages.
@@ -29,7 +30,7 @@ pub use reasons::{Busy, BusyPart, waits_for_pages};
 const ENOUGH_SAMPLES: u64 = 8;
 /// In runs shorter than this, unknown waits come from a lack of samples.
 const UNSEEN_NS: u64 = 50_000_000;
-/// A stage that is busy for less than this share is no bottleneck.
+/// A stage that is busy for less than this share is not a bottleneck.
 const IDLE: f64 = 0.25;
 
 /// Why a stage was busy.

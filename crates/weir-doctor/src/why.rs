@@ -1,4 +1,4 @@
-//! Why a process does not go on: what it waits for, what that waits for, and so on to the cause.
+//! Why a process does not continue: what it waits for, what that waits for, and so on to the cause.
 //!
 //! [`walk`] follows the waits from process to process. It asks for the facts about each process that
 //! it comes to, so it knows no clock and no `/proc`.
@@ -207,7 +207,7 @@ pub struct PipeWait {
 /// Output that a program keeps in a buffer of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldBack {
-    /// So many bytes stand in its standard output buffer.
+    /// So many bytes are in its standard output buffer.
     Bytes(u64),
     /// Its run-time system gathers output in blocks, and it has written nothing yet.
     Perhaps,
@@ -233,7 +233,7 @@ pub struct WhyLink {
     pub parent: Option<Named>,
     /// What it waits for.
     pub wait: Cause,
-    /// Whether something else may let it go on: another thread, another descriptor, a time.
+    /// Whether something else may let it continue: another thread, another descriptor, a time.
     pub has_way_out: bool,
     /// The share of the time in which it did that, if it ran meanwhile.
     pub share: Option<f64>,
@@ -276,7 +276,7 @@ pub struct Why {
     pub links: Vec<WhyLink>,
     /// The position of the link for which the last one waits, if they wait in a circle.
     pub circle: Option<usize>,
-    /// Whether the chain goes on beyond its last link.
+    /// Whether the chain continues beyond its last link.
     pub cut: bool,
     /// Processes at which nobody looked in search of the other ends: they are too many.
     pub left_out: usize,
@@ -455,7 +455,7 @@ impl Chain {
         others.iter().any(|pid| self.followed.contains(pid))
     }
 
-    /// Returns the process with which the chain goes on from a link: of those that were not
+    /// Returns the process with which the chain continues from a link: of those that were not
     /// followed yet, the one that says most.
     fn next(
         &self,

@@ -40,7 +40,7 @@ impl Clock {
         let end_ns = monotonic_ns();
         let start_ns = end_ns - self.at_ns(end_ns).saturating_sub(since_ns);
         match self.pauses.last_mut() {
-            // A pause that goes on.
+            // A pause that continues.
             Some(last) if start_ns <= last.end_ns => last.end_ns = end_ns,
             _ => self.pauses.push(Pause { start_ns, end_ns }),
         }

@@ -9,7 +9,7 @@ use rustix::net::{
     socket_with,
 };
 
-/// Length of the head of a message; its type stands at `KIND`.
+/// Length of the head of a message; its type is at `KIND`.
 pub const HEADER_BYTES: usize = 16;
 pub const KIND: usize = 4;
 /// Flags of a message: it asks for something; it asks to be acknowledged.

@@ -113,7 +113,7 @@ pub struct ManOptions {
     pub out: Option<PathBuf>,
 }
 
-/// What shows that a run goes on.
+/// What shows that a run continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LiveView {
     /// A line, if standard error is a terminal to which the last stage does not write

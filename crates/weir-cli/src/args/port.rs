@@ -34,7 +34,7 @@ pub enum PortVerb {
 #[command(mut_arg("json", |arg| arg.help(READ_JSON).group("form")))]
 #[command(mut_args(needs_elastic))]
 pub struct PortReadOptions {
-    /// The port: a path, or a name without a /, which lies in a directory of this user
+    /// The port: a path, or a name without a /, which is in a directory of this user
     pub name: PathBuf,
 
     /// Print a NUL instead of a newline after each message

@@ -45,7 +45,7 @@ pub enum BufferEnd {
     Signal(i32),
 }
 
-/// The result of a step of the loop: the end, or `None` to go on.
+/// The result of a step of the loop: the end, or `None` to continue.
 type Step = Result<Option<BufferEnd>, Fault>;
 
 /// The state of the loop.

@@ -77,7 +77,7 @@ pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
     *shared.port() = Some(ReadingPort::create(options)?);
     let end = PortPrinter::new(options, (&shared, &heard), output).run();
     match &end {
-        // Nobody reads the output any more, and that is no news.
+        // Nobody reads the output any more, and that is not news.
         Ok(ReadEnd::Signal(SIGPIPE) | ReadEnd::Done) | Err(_) => {}
         Ok(ReadEnd::Signal(_)) => shared.port().iter().for_each(ReadingPort::tell_of_loss),
     }

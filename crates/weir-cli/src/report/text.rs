@@ -167,7 +167,7 @@ fn headline(report: &Report) -> String {
         "-" => String::from("under 1ms"),
         wall => wall.to_owned(),
     };
-    // Several groups stand in a table with their lines.
+    // Several groups are in a table with their lines.
     let line = match run.groups.as_slice() {
         [group] if run.script => words::place(group).map(|place| format!(" ({place})")),
         _ => None,
@@ -203,7 +203,7 @@ fn remarks(run: &Run, command: &str) -> Vec<(bool, String)> {
         let end = ending.filter(|_| failure.is_none());
         let interrupted =
             matches!(end, Some(Ending::Signal(number)) if run.signals.contains(&number));
-        // The status of several commands is no answer of the first.
+        // The status of several commands is not an answer of the first.
         let is_one = position.is_some() || Command::read(command).is_some();
         let asked = if is_one { label } else { "" };
         let remark = remark(asked, end, interrupted, run.memory_kills)?;

@@ -1,8 +1,8 @@
 //! The bars of `--live`: a row for each stage, with what it did lately, the fill of the pipe after it, and its
 //! rate.
 //!
-//! The rows stand below the cursor, which rests on an empty line above them. So what a stage prints stays readable:
-//! it takes that line, and the rows are drawn anew below it.
+//! The rows are below the cursor, which rests on an empty line above them. So what a stage prints
+//! stays readable: it takes that line, and the rows are drawn anew below it.
 
 use super::rates::{Progress, moved_bytes};
 use std::collections::{BTreeMap, VecDeque};

@@ -1,8 +1,8 @@
 //! Finds the processes of a container by its name or number.
 //!
-//! weir asks no runtime. The number of a container stands in the control groups of its processes; names stand in
-//! files of Docker, Podman and nerdctl, as far as they can be read, and for LXC and systemd-nspawn in the groups
-//! themselves.
+//! weir asks no runtime. The number of a container is in the control groups of its processes; names
+//! are in files of Docker, Podman and nerdctl, as far as they can be read, and for LXC and
+//! systemd-nspawn in the groups themselves.
 
 use serde_json::Value;
 use std::fs::{read, read_dir, read_to_string};

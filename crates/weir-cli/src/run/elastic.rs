@@ -195,7 +195,7 @@ pub fn remember_compared(report: &Report) {
 }
 
 /// Remembers which pipes would gain from a buffer, as this run showed, and which would not, if it ran without
-/// buffers. If the file cannot be written, weir prints a line and goes on.
+/// buffers. If the file cannot be written, weir prints a line and continues.
 pub fn remember(report: &Report) {
     let run = &report.run;
     if run.script {

@@ -34,8 +34,8 @@ enum Target {
 }
 
 impl Outputs {
-    /// Opens what the options name. A program that asked for JSON would go on without it; people find the text
-    /// on standard error where its file cannot be opened.
+    /// Opens what the options name. A program that asked for JSON would continue without it; people
+    /// find the text on standard error where its file cannot be opened.
     pub fn open(options: &RunOptions) -> Result<Outputs, Fault> {
         let stderr = || (!closed_standard_descriptors()[2]).then_some(Target::Stderr);
         let json = match options.json.as_deref() {

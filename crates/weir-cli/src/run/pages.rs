@@ -25,7 +25,8 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Checks before the run that the files can be written: what was asked for a page would go on without one.
+    /// Checks before the run that the files can be written: what was asked for a page would
+    /// continue without one.
     pub fn check(options: &LookInside) -> Result<Pages, Fault> {
         let usable = |path: &Option<PathBuf>, what| match path.as_deref().map(writable) {
             None | Some(Ok(())) => Ok(path.clone()),

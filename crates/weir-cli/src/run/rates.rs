@@ -1,4 +1,4 @@
-//! How fast counts grow while a run goes on.
+//! How fast counts grow while a run continues.
 
 use std::collections::VecDeque;
 use weir_doctor::facts::Io;

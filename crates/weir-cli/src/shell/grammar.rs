@@ -81,7 +81,7 @@ impl<'a> Scanner<'a> {
             }
             self.next()?;
         }
-        // `!` and `time` may stand alone, as if before an empty command.
+        // `!` and `time` may be alone, as if before an empty command.
         let prefixed = pipeline.timed || pipeline.negations > 0;
         if prefixed && matches!(self.peek()?.kind, TokenKind::Op("\n" | ";") | TokenKind::End) {
             return Ok(pipeline);
@@ -413,7 +413,7 @@ fn is_redirection(op: &str) -> bool {
     matches!(op, "<" | ">" | ">>" | "<&" | ">&" | "<>" | ">|" | "&>" | "&>>" | "<<<")
 }
 
-/// Whether a word that may be an assignment starts as `name[` and goes on with more than a plain
+/// Whether a word that may be an assignment starts as `name[` and continues with more than a plain
 /// subscript. bash reads up to the `]` then, over blanks and operators: `a[1 | 2]=3` is a word.
 fn has_odd_subscript(word: &str) -> bool {
     let Some((name, subscript)) = word.split_once('[') else {

@@ -312,7 +312,7 @@ pub(super) fn speaks_of_own_process(text: &str) -> bool {
     ["$$", "$!", "$?", "$-", "$_"].iter().any(|parameter| text.contains(parameter))
 }
 
-/// `name=`, `name+=` or `name[...]=`: what can stand before the `(` of an array.
+/// `name=`, `name+=` or `name[...]=`: what can be before the `(` of an array.
 fn is_array_start(word: &str) -> bool {
     let Some(name) = word.strip_suffix('=') else {
         return false;

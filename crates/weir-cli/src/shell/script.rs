@@ -2,7 +2,7 @@
 //! line that started what was seen.
 //!
 //! A text that is to be cut must be read as a whole. A script is read as far as possible: reading
-//! skips what the scanner gives up on (a here-document, `[[` with a comment) and goes on at the
+//! skips what the scanner gives up on (a here-document, `[[` with a comment) and continues at the
 //! next line. If a line is not found, the report lacks its number and nothing else. What was
 //! skipped, and what may hide commands (hidden.rs), is kept as such: a line that another place may
 //! have run is not told.
@@ -73,8 +73,8 @@ fn read(scanner: &mut Scanner) -> bool {
     matches!(end, Ok(token) if token.kind == TokenKind::End)
 }
 
-/// Returns where reading goes on: on the line behind a place, or behind a here-document there. Adds the
-/// bytes that were searched for its end.
+/// Returns where reading continues: on the line behind a place, or behind a here-document there.
+/// Adds the bytes that were searched for its end.
 fn after(text: &str, pos: usize, searched: &mut usize) -> usize {
     let next_line = |from: usize| text[from..].find('\n').map_or(text.len(), |at| from + at + 1);
     let pos = (0..=pos.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);

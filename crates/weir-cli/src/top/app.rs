@@ -1,4 +1,4 @@
-//! What stands on the screen, and what keys do: no terminal and no clock, so that it can be tested.
+//! What is on the screen, and what keys do: no terminal and no clock, so that it can be tested.
 
 use super::keys::Event;
 use super::rows::{Row, Seen, Waits};
@@ -29,13 +29,13 @@ pub enum Action {
     Quit,
     /// To stop as Ctrl-Z does.
     Stop,
-    /// To find out why this process does not go on.
+    /// To find out why this process does not continue.
     Why(i32),
     /// To look at once.
     Look,
 }
 
-/// What stands below the rows, or in place of them.
+/// What is below the rows, or in place of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Mode {
     Table,
@@ -105,7 +105,7 @@ impl App {
         self.arrange();
     }
 
-    /// Whether to go on looking.
+    /// Whether to continue looking.
     pub fn looks(&self) -> bool {
         !self.is_paused
     }

@@ -32,7 +32,7 @@ const ESCAPE: u8 = 0x1b;
 /// A longer sequence is none.
 const MOST_BYTES: usize = 32;
 
-/// What stands at the beginning of the bytes.
+/// What is at the beginning of the bytes.
 enum Found {
     /// An event, if the sequence is known, and its length.
     Whole(Option<Event>, usize),

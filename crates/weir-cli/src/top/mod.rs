@@ -2,7 +2,7 @@
 //!
 //! - `rows`: what is seen, in one form;
 //! - `table`: sorts, filters and lays it out;
-//! - `app`: what stands on the screen and what keys do;
+//! - `app`: what is on the screen and what keys do;
 //! - `keys`, `screen`, `live`: the terminal.
 
 mod app;

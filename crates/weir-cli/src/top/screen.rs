@@ -64,7 +64,7 @@ impl Screen {
     }
 
     /// Sets the terminal back and stops this process, with its whole group or alone, as Ctrl-Z does;
-    /// then goes on. Does nothing where no shell could continue it.
+    /// then continues. Does nothing where no shell could continue it.
     pub fn stop(&self, whole_group: bool) -> std::io::Result<()> {
         if is_orphaned() {
             return Ok(());

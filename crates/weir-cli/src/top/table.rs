@@ -94,7 +94,7 @@ fn key(end: &End) -> (String, i32) {
     (end.command.clone(), end.pid)
 }
 
-/// The columns that fit, from the left. Both processes always stand there.
+/// The columns that fit, from the left. Both processes always are there.
 pub fn columns(width: usize) -> Vec<Column> {
     const GAP: usize = 1;
     /// Widths of the columns besides the processes, in the order in which they get room.

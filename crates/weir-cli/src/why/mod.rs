@@ -1,4 +1,4 @@
-//! `weir why`: says why a process does not go on.
+//! `weir why`: says why a process does not continue.
 
 mod words;
 
@@ -55,7 +55,7 @@ fn target(options: &WhyOptions) -> Result<i32, Fault> {
     }
 }
 
-/// Says why a process does not go on, for another verb.
+/// Says why a process does not continue, for another verb.
 pub fn said(pid: i32) -> String {
     match weir_measure::why::why(pid) {
         Some(found) => words::text(&found),

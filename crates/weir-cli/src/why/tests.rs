@@ -1,4 +1,4 @@
-//! What a link says where it stands alone, and in an answer.
+//! What a link says where it is alone, and in an answer.
 
 use super::*;
 use weir_doctor::facts::{Peer, PeerKind};

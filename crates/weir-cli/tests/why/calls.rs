@@ -352,8 +352,8 @@ fn a_sleep_goes_on_after_a_stop() {
     says(staged.id(), &["sleeps: it asked for 1000s"]);
 }
 
-/// Two that waited for each other "could not go on", although one had a thread, a descriptor or a
-/// time that let it.
+/// Two that waited for each other "could not continue", although one had a thread, a descriptor or
+/// a time that let it.
 #[test]
 fn who_has_a_way_out_is_in_no_circle() {
     let poll = "p = select.poll(); p.register(b, 1)";

@@ -111,7 +111,7 @@ fn a_server_of_files_that_does_not_answer_holds_no_look_up() {
     let seen = schema::check_text("weir.run/1", &weir(&["watch", reads, "--for", "300ms"]));
     assert_eq!(seen["stages"].as_array().map(Vec::len), Some(3), "{seen:#}");
     weir(&["top", "--interval", "100ms"]);
-    // The program itself lies there.
+    // The program itself is there.
     let seen = schema::check_text("weir.run/1", &weir(&["watch", runs, "--for", "300ms"]));
     let stages = seen["stages"].as_array().expect("a list");
     assert!(stages.iter().any(|stage| stage["program"] == "p"), "{seen:#}");

@@ -96,7 +96,7 @@ fn the_answering_side_of_a_terminal_names_who_uses_it() {
     says(pid, &["which nobody else has open, as far as can be seen"]);
 }
 
-/// Two that waited for each other "could not go on", though a time or another process lets them.
+/// Two that waited for each other "could not continue", though a time or another process lets them.
 #[test]
 fn a_time_limit_or_another_owner_of_a_socket_makes_it_no_circle() {
     let both = "a.recv(1) if child else b.recv(1)";
@@ -118,7 +118,7 @@ fn a_time_limit_or_another_owner_of_a_socket_makes_it_no_circle() {
     }
 }
 
-/// An alarm was set, or a timer, and two "could not go on".
+/// An alarm was set, or a timer, and two "could not continue".
 #[test]
 fn an_alarm_or_a_timer_makes_it_no_circle() {
     let handle = |signals: &str| format!("for it in {signals}: signal.signal(it, print)");
@@ -144,7 +144,7 @@ fn an_alarm_or_a_timer_makes_it_no_circle() {
     }
 }
 
-/// TCP gives up what nobody answers, and two "could not go on" all the same.
+/// TCP gives up what nobody answers, and two "could not continue" all the same.
 #[test]
 fn a_connection_that_tcp_gives_up_makes_it_no_circle() {
     let directory = directory();

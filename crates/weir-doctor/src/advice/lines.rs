@@ -6,7 +6,7 @@ use crate::programs;
 
 /// A stage that writes this many times less often than it reads gathers what it reads.
 const GATHERS: u64 = 4;
-/// Fewer reads than this are no flow of lines.
+/// Fewer reads than this are not a flow of lines.
 const FEW_READS: u64 = 16;
 /// Both must have waited for input for this share of the run.
 const MUCH_WAITING: f64 = 0.25;
@@ -17,7 +17,7 @@ const MUCH: f64 = 0.10;
 /// waits until a block is full.
 ///
 /// The reader's work on the last block comes after the end of the source. Blocks before that are
-/// worked on while the source goes on, so about one block's part of its work could be saved.
+/// worked on while the source continues, so about one block's part of its work could be saved.
 pub(super) fn line_buffering(run: &Run, position: usize) -> Option<Advice> {
     let pipe = run.pipes.iter().find(|pipe| pipe.from == position && pipe.to == position + 1)?;
     let (stage, reader) = (run.stages.get(pipe.from)?, run.stages.get(pipe.to)?);
@@ -35,7 +35,7 @@ pub(super) fn line_buffering(run: &Run, position: usize) -> Option<Advice> {
     if run.share(waited_ns.min(work_ns / io.write_calls.max(1))) < MUCH {
         return None;
     }
-    // Blocks may differ, and the last be the largest: this is no bound.
+    // Blocks may differ, and the last be the largest: this is not a bound.
     let gain = Gain::About(estimate(run.share(waited_ns.min(work_ns))));
     Some(Advice { kind: AdviceKind::LineBuffering, stage: Some(position), pipe: None, gain })
 }

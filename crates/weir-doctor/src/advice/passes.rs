@@ -8,7 +8,7 @@ use crate::programs;
 
 /// Reading a file again for a smaller share of the run is not worth a change.
 const MUCH: f64 = 0.25;
-/// Fewer reads of a file than this are no loop.
+/// Fewer reads of a file than this are not a loop.
 const OFTEN: u64 = 5;
 /// One pass for all takes as long as this many of the old ones: it looks for more in each line. 200
 /// times `grep` took 6.2 s, and one `awk` with a table of the words 0.15 s.

@@ -7,7 +7,7 @@ use crate::limits;
 use crate::load::sleeps_for_a_rate;
 use crate::programs;
 
-/// A pipe full (or empty) for less than this share is no evidence.
+/// A pipe full (or empty) for less than this share is not evidence.
 const OFTEN: f64 = 0.10;
 /// A pipe of this size or more gains little from growing: with an estimate of 1.12 to 1.34, five
 /// pipelines gained 1.03 to 1.10 or nothing (docs/design/advice.md).
@@ -31,7 +31,7 @@ pub(super) fn pipe_advice(run: &Run, position: usize) -> Option<Advice> {
     let often = full >= OFTEN && empty >= OFTEN;
     let in_turn = often && pipe.samples >= Pipe::ENOUGH_SAMPLES;
     let (writer, reader) = (run.stages.get(pipe.from)?, run.stages.get(pipe.to)?);
-    // A relay by its nature waits for both its neighbours: its waits are no evidence about a pipe.
+    // A relay by its nature waits for both its neighbours: its waits are not evidence about a pipe.
     let relayed = |stage: &Stage| stage.relay || programs::is_buffer(&stage.label);
     if !in_turn || relayed(writer) || relayed(reader) {
         return None;
@@ -47,7 +47,7 @@ pub(super) fn pipe_advice(run: &Run, position: usize) -> Option<Advice> {
         }
         AdviceKind::ElasticBuffer
     } else if long || pipe.capacity_bytes >= pipe.limit_bytes {
-        // Memory does not remove long waits that are no turns (a slow start, then a slow reader).
+        // Memory does not remove long waits that are not turns (a slow start, then a slow reader).
         return None;
     } else {
         AdviceKind::LargerPipe
@@ -69,7 +69,7 @@ fn lack_cpu(run: &Run, writer: &Stage, reader: &Stage) -> bool {
 }
 
 /// Estimates the gain: each side waits for the other in turn, and either could save the smaller
-/// wait. In a longer pipeline other stages may then wait less too, so this is no bound, and the
+/// wait. In a longer pipeline other stages may then wait less too, so this is not a bound, and the
 /// true bound is loose.
 fn gain(run: &Run, writer: &Stage, reader: &Stage) -> Gain {
     let idle_ns = writer.times.output_ns.min(reader.times.input_ns);

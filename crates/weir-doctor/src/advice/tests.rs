@@ -289,7 +289,7 @@ fn a_wrapper_that_starts_a_few_is_not_told_to_use_awk() {
         ..Started::default()
     });
     assert!(!kinds(&wrapped).contains(&AdviceKind::FewerProcesses));
-    // The same in a loop that goes on for a second.
+    // The same in a loop that continues for a second.
     wrapped.wall_ns = 1000 * MS;
     let looping = &mut wrapped.stages[0];
     looping.label = String::from("while read -r x; do echo $(f $x); done");
@@ -417,7 +417,7 @@ fn bytes_are_bytes_also_in_c_utf_8() {
     }
 }
 
-/// The names stand in JSON and in what is remembered of earlier runs.
+/// The names are in JSON and in what is remembered of earlier runs.
 #[test]
 fn kinds_keep_their_names() {
     for (kind, name) in [

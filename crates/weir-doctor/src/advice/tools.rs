@@ -25,7 +25,7 @@ const MOST_PACKING: f64 = 0.85;
 const A_FURTHER_CPU: f64 = 0.6;
 
 /// Advises against compressing, or formatting as text, what the next stage reads at once: for all
-/// stages at once, since each of them that goes on packs what the next one unpacks.
+/// stages at once, since each of them that continues packs what the next one unpacks.
 pub(super) fn uncompressed_stream(run: &Run) -> Option<Advice> {
     let writers = packers(run);
     let first = *writers.first()?;
@@ -86,7 +86,7 @@ pub(super) fn more_threads(run: &Run, culprit: &Bottleneck) -> Option<Advice> {
 
 /// Estimates the gain if the CPU work of the bottleneck were shared out among the CPUs that the run
 /// had: those that it used, and those that were idle. The other stages need theirs too, and whoever
-/// else used some goes on. `efficiency`: what the new program does in the same CPU time.
+/// else used some continues. `efficiency`: what the new program does in the same CPU time.
 pub(super) fn shared_out(run: &Run, culprit: &Bottleneck, efficiency: f64) -> Option<f64> {
     let stage = &run.stages[culprit.stage];
     let idle_cpus = run.host.idle_cpus.filter(|_| throttled(run).is_none())?;
@@ -163,7 +163,7 @@ pub(super) fn direct_input(run: &Run, verdict: &Verdict) -> Option<Advice> {
     if !(named || cpus_full(run)) || run.share(saved_ns) < MUCH_COPYING {
         return None;
     }
-    // Time in the kernel for tiny writes is no time for reading.
+    // Time in the kernel for tiny writes is not time for reading.
     let io = reader.io.unwrap_or_default();
     if limits::are_tiny(io.write_calls, io.write_bytes) {
         return None;

@@ -2,7 +2,7 @@
 
 use super::Stage;
 
-/// Fewer turns are no habit.
+/// Fewer turns are not a habit.
 const MANY_TURNS: u64 = 200;
 /// Turns that take longer on average cost more than the wake-ups.
 const LONG_NS: u64 = 20_000_000;

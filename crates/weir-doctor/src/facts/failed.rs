@@ -10,7 +10,7 @@ use alloc::string::String;
 pub struct FailedCommand {
     /// The command.
     pub command: String,
-    /// Where it stands in a script, if that is known.
+    /// Where it is in a script, if that is known.
     pub line: Option<Line>,
     /// How it ended.
     pub ending: Ending,

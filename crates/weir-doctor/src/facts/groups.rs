@@ -43,7 +43,7 @@ pub struct FoundGroup {
     pub spans: Vec<WallSpan>,
     /// The times of its instances.
     pub spread: Spread,
-    /// Where it stands in a script, if that is known.
+    /// Where it is in a script, if that is known.
     pub line: Option<Line>,
     /// The CPU time of all that its shell waited for, if that started nothing else that was seen.
     pub waited_cpu: Option<WaitedCpu>,

@@ -38,7 +38,7 @@ pub struct HotStage {
 pub struct HotFunction {
     /// Its name, if known.
     pub name: Option<String>,
-    /// The name of the program, library or module that it lies in.
+    /// The name of the program, library or module that it is in.
     pub place: String,
     /// Whether it belongs to the kernel.
     pub kernel: bool,

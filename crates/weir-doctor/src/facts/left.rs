@@ -8,7 +8,7 @@ use alloc::string::String;
 pub struct LeftOpen {
     /// Position of that stage. The next one waited for the end of the pipe.
     pub stage: usize,
-    /// How long the next stage went on after the end of this one.
+    /// How long the next stage continued after the end of this one.
     pub after_ns: u64,
     /// The process that had the pipe open, where it was found.
     pub process: Option<LeftProcess>,

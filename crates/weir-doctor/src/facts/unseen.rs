@@ -3,7 +3,7 @@
 //! A stage that its neighbour wakes every few microseconds may be found ready at each look: the
 //! look takes a CPU for longer than the wait lasts. Its blocked time is exact all the same, and
 //! only what it waited for is missing. No other wait hides like this: one for a disk or a lock
-//! would still go on when it is looked at.
+//! would still continue when it is looked at.
 
 use super::{Pipe, Run, Stage};
 use crate::state::TaskState;

@@ -32,7 +32,7 @@ fn script(code: i32) -> SeenProcess {
     process(None, "bash", (0, 100), Ending::Code(code))
 }
 
-/// The failures of a script; `stops`: it says `set -e`, `asks`: these stand in conditions.
+/// The failures of a script; `stops`: it says `set -e`, `asks`: these are in conditions.
 fn found(seen: &[SeenProcess], stops: bool, asks: &[usize]) -> Vec<(usize, Role)> {
     let script = ScriptEnd {
         ending: seen[0].ending,

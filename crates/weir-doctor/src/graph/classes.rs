@@ -340,7 +340,8 @@ fn fold_arguments(
 }
 
 /// Adds pipelines of which not all processes were seen to the one that they are a part of: the same
-/// programs with the same options, and no longer-lived. What stands on another line, or may as well, is none.
+/// programs with the same options, and no longer-lived. What is on another line, or may as well, is
+/// none.
 fn fold_parts(seen: &[SeenProcess], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
     // The smallest parts go first, so that none is added to one that has been added itself.
     let mut at = 0;

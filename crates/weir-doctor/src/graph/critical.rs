@@ -52,7 +52,7 @@ pub fn critical_path(
     tick_ns: u64,
 ) -> Option<CriticalPath> {
     let slack_ns = SLACK_NS.max(SLACK_TICKS * tick_ns);
-    // What is shorter is no link, and there may be thousands of these.
+    // What is shorter is not a link, and there may be thousands of these.
     let least_ns = end_ns.saturating_sub(start_ns) / BRIEF;
     let counts = |at: &usize| seen[*at].end_ns.saturating_sub(seen[*at].start_ns) >= least_ns;
     let works: Vec<usize> = (0..seen.len()).filter(counts).filter(|at| works(seen, *at)).collect();

@@ -4,7 +4,7 @@ use crate::programs::is_posix_shell;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A piece of a command as it stands in a script.
+/// A piece of a command as it is in a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// A text that stands for itself.
@@ -13,7 +13,7 @@ pub enum Piece {
     Any,
 }
 
-/// A command as it stands in a script.
+/// A command as it is in a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptCommand {
     /// A simple command; its words are joined by single blanks.
@@ -172,7 +172,7 @@ const RUNNERS: [&str; 17] = [
 /// Returns what a command runs that runs another, where only the shell knew that one.
 fn behind_runner(pieces: &[Piece]) -> Option<&[Piece]> {
     let Some(Piece::Text(text)) = pieces.first() else { return None };
-    // The first that only the shell knew is the command if nothing but options stands before it.
+    // The first that only the shell knew is the command if nothing but options is before it.
     let ends = pieces.len() > 1 && text.ends_with(' ');
     let is_option = |word: &str| {
         word.starts_with(['-', '+']) || word.contains('=') || word.starts_with(char::is_numeric)

@@ -3,7 +3,7 @@
 
 use crate::facts::{Pipe, Run};
 
-/// A pipe that is full (or empty) for less than this share of the time is no evidence.
+/// A pipe that is full (or empty) for less than this share of the time is not evidence.
 const OFTEN: f64 = 0.10;
 /// "Hardly ever" means this many times less.
 const CLEARLY: f64 = 2.0;

@@ -155,7 +155,7 @@ fn data_that_stood_in_a_queue_are_the_network_s() {
         look.received_bytes += 3_000;
     };
     assert_eq!(reader(100, queued), Some("network"));
-    // The estimate of a sender that makes pauses is no queue.
+    // The estimate of a sender that makes pauses is not a queue.
     let pauses = |at: usize, look: &mut TcpLook| {
         (look.min_rtt_ns, look.receiver_rtt_ns) = (MS, 60 * MS);
         let came = at.is_multiple_of(3);

@@ -71,7 +71,7 @@ fn option_with_value(command: &Command, short: &str, long: &str) -> (usize, usiz
 /// fewer.
 pub fn with_threads(label: &str, threads: u32) -> Option<String> {
     let command = Command::read(label)?;
-    // The option, whether it counts threads beside the first, and the word it stands behind.
+    // The option, whether it counts threads beside the first, and the word it is behind.
     let (short, long, beside, behind) = match (command.program(), command.word(1).unwrap_or("")) {
         ("samtools", sub) if THREADED_SAMTOOLS.contains(&sub) => ("-@", "--threads", true, 1),
         ("bgzip", _) => ("-@", "--threads", false, 0),

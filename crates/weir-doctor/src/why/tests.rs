@@ -61,7 +61,7 @@ fn two_that_write_to_each_other_are_a_circle() {
     assert_eq!(walked(&[reads(&[2]), writes(&[3]), writes(&[2])]), (vec![1, 2, 3], Some(1), false));
 }
 
-/// Two that waited for each other "could not go on", though a thread of one of them only slept.
+/// Two that waited for each other "could not continue", though a thread of one of them only slept.
 #[test]
 fn a_thread_or_a_time_that_may_end_a_wait_makes_it_no_circle() {
     let link = |pid: i32| WhyLink {

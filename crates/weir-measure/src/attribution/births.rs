@@ -18,7 +18,7 @@ pub struct Census {
     pub given: Option<u64>,
     /// Ids that were seen alive, or are known to be the run's.
     pub seen: u64,
-    /// Ids among these that were seen at one tick only and are no processes of the run (but
+    /// Ids among these that were seen at one tick only and are not processes of the run (but
     /// processes of others, or threads).
     pub others_once: u64,
 }

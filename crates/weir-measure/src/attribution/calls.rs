@@ -135,8 +135,8 @@ impl Call {
     fn decode_rest(nr: c_long, args: &[u64; 6]) -> Call {
         match nr {
             libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Call::Sleep,
-            // After a stop, `clock_nanosleep` goes on under this number: its first argument is the
-            // clock, those of the other calls that do so are addresses.
+            // After a stop, `clock_nanosleep` continues under this number: its first argument is
+            // the clock, those of the other calls that do so are addresses.
             libc::SYS_restart_syscall if args[0] <= LAST_CLOCK => Call::Sleep,
             libc::SYS_rt_sigtimedwait => Call::Signal { set: args[0], most: args[2] },
             libc::SYS_rt_sigsuspend => Call::Signal { set: 0, most: 0 },
@@ -178,7 +178,7 @@ impl Call {
                 writes: nr == libc::SYS_mq_timedsend,
             },
             libc::SYS_clone if args[0] & libc::CLONE_VFORK as u64 != 0 => Call::Vfork,
-            // Its flags stand in memory, but without that one there is little to wait for.
+            // Its flags are in memory, but without that one there is little to wait for.
             libc::SYS_clone3 => Call::Vfork,
             libc::SYS_io_uring_enter | libc::SYS_io_getevents => Call::Completion,
             _ => old_calls(nr, args).unwrap_or(Call::Other(nr)),

@@ -39,7 +39,7 @@ pub struct Hints {
 
 /// Most entries of a `poll` set that are read.
 const POLL_ENTRIES: usize = 64;
-/// Sets of epoll may stand in others, this deep (kernel: `EP_MAX_NESTS`).
+/// Sets of epoll may be in others, this deep (kernel: `EP_MAX_NESTS`).
 const NESTED_SETS: usize = 4;
 
 /// Returns the state of a task of process `pid` that is blocked in `call`.
@@ -168,7 +168,7 @@ fn ways((fd, events): (i32, u32)) -> impl Iterator<Item = (i32, bool)> {
     asked.map(move |(_, writes)| (fd, writes))
 }
 
-/// Puts what sets of epoll wait for in their place, where they stand in another set.
+/// Puts what sets of epoll wait for in their place, where they are in another set.
 fn flat(pid: Pid, mut set: Vec<(i32, bool)>) -> Vec<(i32, bool)> {
     let is_other = |fd| descriptor(pid, fd).is_some_and(|file| file.kind == FileKind::Anonymous);
     for _ in 0..NESTED_SETS {
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(waits(&[near.as_raw_fd()]), TaskState::Sleep);
     }
 
-    /// The loop of a program that stands in the loop of another one seemed to sleep.
+    /// The loop of a program that is in the loop of another one seemed to sleep.
     #[test]
     fn a_set_within_a_set_waits_for_what_is_in_it() {
         use rustix::event::epoll;

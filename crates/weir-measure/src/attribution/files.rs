@@ -95,7 +95,7 @@ pub fn longest_read(pid: Pid) -> Option<(u64, PathBuf)> {
 
 /// Returns the file that each of several processes reads, as far as is known of them.
 pub fn shared<'a>(all: impl Iterator<Item = &'a Option<(u64, PathBuf)>>) -> Option<String> {
-    /// Fewer processes than this are no loop.
+    /// Fewer processes than this are not a loop.
     const SEVERAL: u64 = 3;
     let mut files: BTreeMap<&Path, u64> = BTreeMap::new();
     for (_, path) in all.flatten() {
@@ -173,7 +173,7 @@ fn driver_of(text: &str, major: u32, block: bool) -> Option<String> {
     found.next().filter(|_| found.next().is_none())
 }
 
-/// Returns the file system of a descriptor and what it lies on: `ext4 on vda1`.
+/// Returns the file system of a descriptor and what it is on: `ext4 on vda1`.
 fn mount_of(pid: Pid, fd: i32) -> Option<String> {
     let mut buffer = [0; 512];
     let text = read_small(&format!("/proc/{pid}/fdinfo/{fd}"), &mut buffer).ok()?;

@@ -121,7 +121,8 @@ pub struct TaskLook {
 }
 
 impl TaskLook {
-    /// Whether it waits to write to its standard error, which is a pipe that is no output of its stage.
+    /// Whether it waits to write to its standard error, which is a pipe that is not an output of
+    /// its stage.
     pub fn waits_for_err(&self) -> bool {
         let elsewhere = matches!(self.state, TaskState::Child | TaskState::File);
         elsewhere && self.call == Some(Call::Write(2))

@@ -204,7 +204,7 @@ impl Sweep {
                 Some((pipe, _)) => Target::Pipe(pipe.device, pipe.inode),
                 None => Target::Other,
             };
-            // Nobody reads what stands on a terminal by the descriptors of output and errors.
+            // Nobody reads what is on a terminal by the descriptors of output and errors.
             if reads && !(target == Target::Other && (fd == 1 || fd == 2)) {
                 open.reads.insert(target);
             }
@@ -267,7 +267,7 @@ fn find(pid: Pid, fd: i32) -> Option<Found> {
     Some(Found { pipe: identity.is_pipe().then_some((identity, path)), is_written: true })
 }
 
-/// Whether a process exists and is no thread of the kernel.
+/// Whether a process exists and is not a thread of the kernel.
 fn is_of_a_user(pid: Pid) -> bool {
     Stat::of(pid).is_some_and(|stat| !stat.is_of_kernel())
 }

@@ -1,4 +1,4 @@
-//! Names of code that lies in no file: functions of the kernel, and those that a program wrote while
+//! Names of code that is in no file: functions of the kernel, and those that a program wrote while
 //! it ran (Java, Node, Python), of which it keeps a list.
 
 use super::symbols::readable;
@@ -10,7 +10,7 @@ use weir_sys::Pid;
 
 /// Most bytes read of a list.
 const MOST_BYTES: u64 = 64 << 20;
-/// A function of the kernel is not longer than this: what lies behind the last one is none.
+/// A function of the kernel is not longer than this: what is behind the last one is none.
 const LONGEST: u64 = 1 << 16;
 
 /// Where functions begin and end, and their names and places.
@@ -39,7 +39,7 @@ impl List {
     }
 }
 
-/// Reads from `/proc/kallsyms` those functions of the kernel that lie at these addresses. Nothing
+/// Reads from `/proc/kallsyms` those functions of the kernel that are at these addresses. Nothing
 /// where it shows no addresses.
 pub fn kernel(addresses: &[u64]) -> List {
     let mut addresses = addresses.to_vec();
@@ -97,7 +97,7 @@ pub fn written(pid: Pid, owner: Option<u32>, addresses: &[u64]) -> List {
         addresses.get(from).is_some_and(|address| *address < end)
     };
     each_line(file, |line| {
-        // A line that is no entry is left out.
+        // A line that is not an entry is left out.
         let _ = list.add(line, is_wanted, "written at run time");
     });
     list

@@ -1,4 +1,4 @@
-//! Which file's code lies where in the memory of each sampled process.
+//! Which file's code is where in the memory of each sampled process.
 
 use super::records::Mapped;
 use crate::proc::{device_in, read_whole};

@@ -50,7 +50,7 @@ const MODE_KERNEL: u16 = 1;
 const COMM_EXEC: u16 = 1 << 13;
 /// Length of the head of a record.
 const HEAD: usize = 8;
-/// What stands at the end of each record but samples: ids, time, number of the event.
+/// What is at the end of each record but samples: ids, time, number of the event.
 const TRAILER: usize = 24;
 
 /// Takes records apart, each with its time.

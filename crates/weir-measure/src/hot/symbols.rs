@@ -1,7 +1,7 @@
 //! The functions of programs and libraries, from the symbol tables of their files.
 //!
 //! A table is read in part: the sections with symbols and names, each up to a limit. A stripped
-//! file has only the names that it shares with others; its table may lie in a file of its own, which
+//! file has only the names that it shares with others; its table may be in a file of its own, which
 //! its build id names.
 
 use super::records::Mapped;
@@ -55,7 +55,8 @@ impl CodeFile {
             .or_else(|| open(path, Some(inode)))
     }
 
-    /// Reads its functions, or else those of the file with its symbols; none if it is no program.
+    /// Reads its functions, or else those of the file with its symbols; none if it is not a
+    /// program.
     pub fn functions(&self) -> Functions {
         let text = ReadCache::new(&self.0);
         let Some(own) = Elf::read(&text) else { return Functions::default() };

@@ -143,7 +143,7 @@ fn acknowledged(text: &[u8]) -> Option<bool> {
     is_answer.then(|| word(text, CONNECTOR_HEADER + 16) == Some(0))
 }
 
-/// Reads an event; `None` for other kinds, and for what is no event.
+/// Reads an event; `None` for other kinds, and for what is not an event.
 fn event(text: &[u8]) -> Option<ProcessEvent> {
     const FORK: u32 = 1;
     const EXEC: u32 = 2;

@@ -132,7 +132,7 @@ impl Lives {
         known.find(|life| life.parent.is_none() && life.pid == root)?.end_ns
     }
 
-    /// Takes what is left when all stages have ended. Others on the host go on.
+    /// Takes what is left when all stages have ended. Others on the host continue.
     pub fn take_rest(&mut self, clock: &Clock) {
         const MOST: usize = 16;
         let _ = (0..MOST).take_while(|_| self.take(clock)).count();
@@ -356,7 +356,7 @@ mod tests {
         assert!(lives.all.iter().all(|life| life.start_ns <= clock.now_ns()));
     }
 
-    /// The kernel tells of a program's start when the process that started it may already go on.
+    /// The kernel tells of a program's start when the process that started it may already continue.
     /// That a program is over by then once made its count of bytes doubtful.
     #[test]
     fn the_start_of_a_given_process_tells_nothing_of_its_bytes() {

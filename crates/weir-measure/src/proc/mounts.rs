@@ -13,7 +13,7 @@ pub struct Mount<'t> {
     pub point: PathBuf,
     /// The type of the file system.
     pub kind: &'t str,
-    /// What it lies on.
+    /// What it is on.
     pub source: &'t str,
     /// The options of the file system.
     pub options: &'t str,

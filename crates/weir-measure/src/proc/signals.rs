@@ -1,4 +1,4 @@
-//! The signals that let a thread go on.
+//! The signals that let a thread continue.
 
 use super::{children, field, status};
 use crate::bytes::long;

@@ -77,7 +77,7 @@ pub fn device_in(text: &str) -> Option<u64> {
     Some(rustix::fs::makedev(hex(major)?, hex(minor)?))
 }
 
-/// Whether what stands in a program or library can make such calls.
+/// Whether what is in a program or library can make such calls.
 fn file_may(path: &str) -> Option<bool> {
     thread_local! {
         static KNOWN: RefCell<BTreeMap<(u64, u64), bool>> = const { RefCell::new(BTreeMap::new()) };

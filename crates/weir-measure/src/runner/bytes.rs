@@ -58,7 +58,7 @@ pub(super) type Crossed = (Option<u64>, Evidence);
 ///
 /// Each side counted what it moved, including other data (files, messages, its own loading), so
 /// neither can have moved more through the pipe than it counted, and the smaller count is the
-/// tighter bound. The count of a side that was seen in uncounted calls is no evidence, and that of
+/// tighter bound. The count of a side that was seen in uncounted calls is not evidence, and that of
 /// the other side is the bound. If the counts differ by much, one side may have used such calls
 /// unseen: then the bound is only an estimate, unless its program cannot ([`doubt`]). Where neither
 /// side counted, the changes in fill of the pipe (`moved`) are a lower bound.
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(stages[0].pipe_evidence(), Evidence::UpperBound);
         assert_eq!(stages[1].pipe_in_bytes, Some(6_000_000));
         assert_eq!(stages[1].pipe_out_bytes, Some(40_000_000));
-        // The counts of the second pipe differ by half: that is no bound any more.
+        // The counts of the second pipe differ by half: that is not a bound any more.
         assert_eq!(stages[1].pipe_evidence(), Evidence::Estimated);
         assert_eq!(stages[1].pipe_in_evidence, Evidence::UpperBound);
         assert_eq!(stages[2].pipe_out_bytes, None);

@@ -23,7 +23,7 @@ use weir_sys::proc::Stat;
 /// Two times within which no process ends and another one starts with its id.
 const SAME_NS: u64 = 1_000_000_000;
 /// How often, and how long each time, a stage that was told to be stopped is waited for: it may die
-/// as it goes on.
+/// as it continues.
 const DYING_WAITS: u32 = 100;
 const DYING_WAIT: Duration = Duration::from_millis(1);
 
@@ -145,7 +145,7 @@ impl RunningJob {
             }
             turn.signs.told |= signals::take_child_stopped();
             continued = self.hear(watcher);
-            // A stage that dies as it goes on has lost the sign of that, and has not yet ended.
+            // A stage that dies as it continues has lost the sign of that, and has not yet ended.
             let may_die = turn.signs.here && turn.signs.told && !turn.signs.show_stop();
             look = continued || may_die && waits > 0;
             if may_die && look {

@@ -238,7 +238,7 @@ impl RunningJob {
         run
     }
 
-    /// Returns where a stage left a process that had its pipe open while the next stage went on.
+    /// Returns where a stage left a process that had its pipe open while the next stage continued.
     fn left_open(&self, wall_ns: u64) -> Vec<LeftOpen> {
         let pairs = self.live.windows(2).enumerate();
         let left = |(stage, pair): (usize, &[LiveStage])| {

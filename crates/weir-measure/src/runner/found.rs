@@ -118,7 +118,7 @@ impl<'a> Processes<'a> {
         for (place, process) in self.seen.iter().enumerate() {
             let above = match process.parent.filter(|parent| *parent < place) {
                 None => inline,
-                // Only a copy of a shell goes on with its script.
+                // Only a copy of a shell continues with its script.
                 Some(parent) => scripts.of[parent].filter(|_| self.is_copy(place, parent)),
             };
             let own = self.group(place).script.clone().map(|path| {
@@ -619,7 +619,7 @@ fn seen(
     let life_ns = group.last_ns.saturating_sub(group.first_ns);
     let input_ns = group.samples.divide_wall(life_ns).input_ns;
     let command = label.unwrap_or(&group.command).to_owned();
-    // What it became at last did not run all that time, and is no instance of that program.
+    // What it became at last did not run all that time, and is not an instance of that program.
     let (program, executed) = match group.before.as_deref() {
         None => (shell_of(group).unwrap_or(&group.program).to_owned(), group.command.as_str()),
         Some(before) => {

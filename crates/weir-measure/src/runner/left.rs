@@ -5,7 +5,7 @@ use crate::proc::{Descriptor, access, descriptor, descriptors, words};
 use weir_doctor::facts::LeftProcess;
 use weir_sys::Pid;
 
-/// A reader whose writer has left the pipe open is told of if it goes on for this time, and for a
+/// A reader whose writer has left the pipe open is told of if it continues for this time, and for a
 /// tenth of the run.
 pub(super) const LEFT_NS: u64 = 100_000_000;
 /// Most processes, and most descriptors of each, that are looked at.

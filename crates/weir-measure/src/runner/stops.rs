@@ -1,9 +1,9 @@
 //! Detecting that the whole job was stopped and continued.
 //!
-//! This process must have been continued, and a stage too: a stage stopped alone is no stop of the
-//! job, nor is a stop of this process alone. SIGCONT marks all processes of a group before the call
-//! that sends it returns, so a turn of the loop has all signs or none. A stage that has ended gives
-//! none: the kernel's notice that a child was stopped then stands for it.
+//! This process must have been continued, and a stage too: a stage stopped alone is not a stop of
+//! the job, nor is a stop of this process alone. SIGCONT marks all processes of a group before the
+//! call that sends it returns, so a turn of the loop has all signs or none. A stage that has ended
+//! gives none: the kernel's notice that a child was stopped then stands for it.
 
 /// What a turn of the loop found.
 #[derive(Clone, Copy, Debug, Default)]

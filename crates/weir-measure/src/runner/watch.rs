@@ -50,7 +50,7 @@ pub enum Watched {
     Seen {
         /// The record.
         run: Box<Run>,
-        /// Those that go on, also such as were started meanwhile.
+        /// Those that continue, also such as were started meanwhile.
         alive: Vec<Pid>,
     },
     /// None of the processes is there.

@@ -58,7 +58,7 @@ pub fn take_child_stopped() -> bool {
 /// it ended. Returns only if the signal does not kill.
 ///
 /// # Errors
-/// `EINVAL` for a number that is no signal.
+/// `EINVAL` for a number that is not a signal.
 pub fn die_of(signal: i32) -> io::Result<()> {
     // SIGKILL has no other action, and none can be set.
     if !restore_default(signal) && signal != libc::SIGKILL {
@@ -101,7 +101,7 @@ pub fn session_of(pid: crate::sys::Pid) -> io::Result<crate::sys::Pid> {
 /// Blocks `signal` in this thread, so that the thread can wait for it.
 ///
 /// # Errors
-/// `EINVAL` for a number that is no signal.
+/// `EINVAL` for a number that is not a signal.
 pub fn block(signal: i32) -> io::Result<()> {
     let set = set_of(signal)?;
     // SAFETY: the pointer is to a live set; a null old set is not written.
@@ -114,7 +114,7 @@ pub fn block(signal: i32) -> io::Result<()> {
 /// Waits for a blocked `signal`.
 ///
 /// # Errors
-/// `EINVAL` for a number that is no signal.
+/// `EINVAL` for a number that is not a signal.
 pub fn wait_for(signal: i32) -> io::Result<()> {
     let set = set_of(signal)?;
     loop {

@@ -27,7 +27,7 @@ pub struct Span {
 /// The account of a group.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
-    /// Tasks in each state; those on a CPU stand behind the others.
+    /// Tasks in each state; those on a CPU are behind the others.
     tasks: [u32; STATES + 1],
     since_ns: u64,
     span: Span,

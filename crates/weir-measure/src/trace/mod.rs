@@ -405,7 +405,7 @@ mod tests {
         let span = trace.group(1);
         let of = |state: TaskState| span.state_ns[state.index()];
         // The child's sleep is stronger than the wait for it, and only what is stronger still may
-        // stand in its place, on a busy host.
+        // are in its place, on a busy host.
         let told_ns = span.state_ns.iter().sum::<u64>() - of(TaskState::Child);
         assert!(of(TaskState::Sleep) > 0 && told_ns >= 500_000_000, "{span:?}");
         assert!(of(TaskState::Child) < told_ns, "{span:?}");

@@ -25,7 +25,7 @@ pub const ONLY_CHILDREN: u32 = 2;
 /// Bytes of an event, and of one that also has registers.
 pub const SHORT: usize = 24;
 pub const LONG: usize = 96;
-/// Where an event lies on the stack, and its parts.
+/// Where an event is on the stack, and its parts.
 const EVENT: i16 = -96;
 const TIME: i16 = EVENT;
 const KIND: i16 = EVENT + 8;

@@ -24,7 +24,7 @@ const LISTENS: u8 = 10;
 /// The flag of a unix socket that listens (`__SO_ACCEPTCON`).
 const ACCEPTS: u64 = 1 << 16;
 
-/// Returns the wait in `connect`, whose address stands in memory.
+/// Returns the wait in `connect`, whose address is in memory.
 pub fn call(host: &Host, pid: Pid, fd: i32, address: u64, length: u64) -> Cause {
     pending(host, pid, fd).unwrap_or_else(|| {
         let mut bytes = [0; ADDRESS_BYTES];
@@ -88,7 +88,7 @@ fn inet(family: i32, bytes: &[u8]) -> Option<InetAddr> {
     Some(InetAddr::new(ip, port))
 }
 
-/// Returns the wait for a listener on a unix socket, by the name that stands in the address.
+/// Returns the wait for a listener on a unix socket, by the name that is in the address.
 fn unix(host: &Host, pid: Pid, name: &[u8]) -> Option<Cause> {
     let text = match name.strip_prefix(&[0]) {
         Some(abstracted) => format!("@{}", String::from_utf8_lossy(abstracted)),

@@ -1,8 +1,8 @@
 //! Output that a program has produced and not written yet.
 //!
-//! The C library gathers output in the buffer of `stdout` while that is no terminal. How much is in
-//! there can be read from the process's memory: the structure `FILE` of glibc, whose first members
-//! have kept their places since 1997 (glibc: `libio/bits/types/struct_FILE.h`).
+//! The C library gathers output in the buffer of `stdout` while that is not a terminal. How much is
+//! in there can be read from the process's memory: the structure `FILE` of glibc, whose first
+//! members have kept their places since 1997 (glibc: `libio/bits/types/struct_FILE.h`).
 
 use crate::bytes::{long, word};
 use crate::proc::elf::{self, Elf, Symbol};
@@ -24,7 +24,7 @@ const WRITE_BASE: usize = 32;
 const WRITE_POINTER: usize = 40;
 const WRITE_END: usize = 48;
 const DESCRIPTOR: usize = 112;
-/// More than this in a buffer is no buffer.
+/// More than this in a buffer is not a buffer.
 const MOST_BYTES: u64 = 1 << 30;
 /// Programs whose run-time systems gather output themselves.
 const GATHERERS: [&str; 4] = ["python", "perl", "ruby", "php"];
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_grep_holds_back_is_counted() {
-        // A name of a mapped file that is no text hid all.
+        // A name of a mapped file that is not a text hid all.
         let directory = tempfile::tempdir().expect("a directory");
         let program = directory.path().join(OsStr::from_bytes(b"gr\xffp"));
         let found = crate::programs::find_program("grep".as_ref());

@@ -117,7 +117,7 @@ fn is_alone(tasks: &[Pid]) -> bool {
     tasks.len() == 1 || tasks.iter().filter(lives).take(2).count() == 1
 }
 
-/// Returns the wait for a word in memory: the owner of a mutex stands beside it (glibc:
+/// Returns the wait for a word in memory: the owner of a mutex is beside it (glibc:
 /// `pthread_mutex_t`).
 pub fn futex(pid: Pid, args: &[u64; 6]) -> Cause {
     let tasks = tasks(pid);
@@ -153,7 +153,7 @@ pub fn futex(pid: Pid, args: &[u64; 6]) -> Cause {
 /// Returns who holds a mutex, from the words at its address.
 fn owner(args: &[u64; 6], word: impl Fn(usize) -> i32) -> i32 {
     match word(0) {
-        // Locked, and somebody waits: the owner stands behind word and count.
+        // Locked, and somebody waits: the owner is behind word and count.
         LOCKED if args[2] == LOCKED as u64 => word(8),
         // Robust, or with priority inheritance: the word is the owner.
         word if word < 0 => word & FUTEX_OWNER,

@@ -1,4 +1,4 @@
-//! Why a process does not go on: the facts about it and about those for which it waits.
+//! Why a process does not continue: the facts about it and about those for which it waits.
 //!
 //! Nothing is held and nobody is stopped: `/proc` is read, and descriptors are borrowed for
 //! microseconds. The chain is walked again and again, until what each of its processes did was seen
@@ -50,11 +50,11 @@ const WAITS: f64 = 0.3;
 const MOST_NAMED: usize = 8;
 /// Most characters of a command.
 const MOST_CHARACTERS: usize = 60;
-/// Most bytes read of a command: the program may stand in a long directory.
+/// Most bytes read of a command: the program may be in a long directory.
 const COMMAND_BYTES: usize = 16_384;
 
-/// Finds out why process `pid` does not go on; `None` when there is no such process. Takes less than
-/// a second.
+/// Finds out why process `pid` does not continue; `None` when there is no such process. Takes less
+/// than a second.
 pub fn why(pid: Pid) -> Option<Why> {
     let begun = Instant::now();
     let mut looker = Looker::near(pid);
@@ -130,7 +130,7 @@ impl Looker {
         let stat = Stat::of(pid)?;
         let parent = identity(stat.parent).map(|parent| named(parent.pid, &parent.name));
         let name = identity(pid).map(|identity| identity.name).unwrap_or_default();
-        // Other threads may go on after the first one has ended.
+        // Other threads may continue after the first one has ended.
         let first = stat.has_ended().then(|| successor(pid)).flatten();
         let (task, stat) = first.unwrap_or((pid, stat));
         let lately = self.course.lately(pid);
@@ -195,7 +195,7 @@ fn did(host: &open::Host, task: Pid, lately: &Lately) -> (Cause, bool, f64) {
     (cause, false, busy.min(1.0))
 }
 
-/// Returns a thread that goes on, of a process whose first one has ended.
+/// Returns a thread that continues, of a process whose first one has ended.
 fn successor(pid: Pid) -> Option<(Pid, Stat)> {
     let lives = |task: Pid| Stat::of(task).filter(|stat| !stat.has_ended());
     tasks(pid).into_iter().find_map(|task| Some((task, lives(task)?)))
@@ -203,7 +203,7 @@ fn successor(pid: Pid) -> Option<(Pid, Stat)> {
 
 /// Returns what a process waits for, by the id of a thread that has not ended: what was open and in
 /// memory is the kernel's to tell of such a thread only. Also tells whether something else may let the
-/// process go on, and in which share of the time it waited so.
+/// process continue, and in which share of the time it waited so.
 fn waiting(host: &open::Host, first: Pid, lately: Option<&Lately>) -> (Cause, bool, f64) {
     let lives = |task: &Pid| *task == first || Stat::of(*task).is_some_and(|s| !s.has_ended());
     let all = tasks(first);

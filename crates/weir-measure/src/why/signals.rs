@@ -16,8 +16,8 @@ const ASIDE: u64 = bit(libc::SIGILL)
     | bit(32)
     | bit(33);
 
-/// Returns the wait of a thread for a signal. One that only the end of a child lets go on waits for
-/// its children, as a shell does whose `wait` is a loop around `sigsuspend` (dash).
+/// Returns the wait of a thread for a signal. One that only the end of a child lets continue waits
+/// for its children, as a shell does whose `wait` is a loop around `sigsuspend` (dash).
 pub fn any(pid: Pid, task: Pid, set: u64, most_ns: Option<u64>) -> Cause {
     let none = Cause::Signal { most_ns, children: Vec::new() };
     let Some(ends_wait) = that_end_a_wait(pid, task, set) else { return none };
@@ -41,7 +41,7 @@ pub fn beside(pid: Pid, task: Pid) -> Option<Cause> {
     }
 }
 
-/// Whether an alarm or a timer may let a thread of process `pid` go on, whatever it waits for.
+/// Whether an alarm or a timer may let a thread of process `pid` continue, whatever it waits for.
 pub fn may_alarm(pid: Pid, task: Pid) -> bool {
     let has_timers = || {
         let mut buffer = [0; 64];

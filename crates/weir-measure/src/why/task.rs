@@ -102,7 +102,7 @@ fn single(host: &Host, pid: Pid, task: Pid, number: i64, args: &[u64; 6]) -> Cau
 fn outside(pid: Pid, task: Pid, blocked: Option<Blocked>) -> Cause {
     match blocked {
         Some(Blocked::Hidden) => Cause::Hidden { uid: uid(pid) },
-        // It goes on; how much it computes is counted elsewhere.
+        // It continues; how much it computes is counted elsewhere.
         Some(Blocked::Running) => Cause::Computes { cpus: 0.0 },
         Some(Blocked::NotInCall) => fault(pid, task).unwrap_or_else(|| unknown(pid, task)),
         _ => unknown(pid, task),

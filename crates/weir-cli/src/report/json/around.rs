@@ -101,7 +101,7 @@ pub fn polled(times: &Times) -> Value {
     })
 }
 
-/// What was waited for that is no neighbour, each kind by its name.
+/// What was waited for that is not a neighbour, each kind by its name.
 pub fn blocked_other(times: &Times) -> Value {
     json!({
         "disk_s": seconds(times.disk_ns),

@@ -82,7 +82,7 @@ pub fn failed_last(failed: &FailedCommand) -> String {
     }
 }
 
-/// Returns a note on commands that failed and after which the script went on.
+/// Returns a note on commands that failed and after which the script continued.
 pub fn failed_others(all: &[FailedCommand]) -> Option<String> {
     /// The largest number of them that are named.
     const NAMED: usize = 3;

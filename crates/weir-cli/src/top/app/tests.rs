@@ -53,7 +53,7 @@ fn text(app: &mut App, size: (usize, usize)) -> String {
     app.frame(size).into_iter().map(|(line, _)| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// The processes that write, as the rows stand on the screen.
+/// The processes that write, as the rows are on the screen.
 fn order(app: &mut App) -> Vec<i32> {
     app.frame((100, 24));
     app.shown.iter().map(|row| row.writers[0].pid).collect()
