@@ -152,7 +152,7 @@ fn output(words: &[&str]) -> Result<String, CaseError> {
     let text = String::from_utf8_lossy(&both).into_owned();
     match output.status.success() {
         true => Ok(text),
-        // A number in a complaint is no figure.
+        // A number in a complaint is not a figure.
         false => Err(CaseError::failed(format!("{}: {}: {text}", words[0], output.status))),
     }
 }

@@ -85,7 +85,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
 }
 
 fn number(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|n| *n > 0.0);
+    let number: Option<f64> = text.parse().ok().filter(|n| *n > 0.0);
     number.ok_or_else(|| format!("'{text}' is not a number above 0"))
 }
 

@@ -1,8 +1,9 @@
 //! Slowing one stage down while the whole pipeline runs, in slices shorter than its pipes last.
 //!
 //! A stage is stopped for a fifth of a millisecond in every millisecond. What its neighbours find
-//! in the pipes lasts longer than that (the runner checks it), so they go on: the stage is slower,
-//! and not the pipeline stopped. The whole loses time only as far as it waits for this stage.
+//! in the pipes lasts longer than that (the runner checks it), so they continue: the stage is
+//! slower, and not the pipeline stopped. The whole loses time only as far as it waits for this
+//! stage.
 
 use crate::run::Running;
 use rustix::process::{

@@ -20,7 +20,7 @@ const ALONE_RUNS: usize = 3;
 const VERDICTS: usize = 3;
 /// Stages whose costs differ by less than this share of the run count as equal, as they do for weir.
 const MARGIN: f64 = 0.10;
-/// A stage that costs the whole less than this share of its own slow-down is no bottleneck.
+/// A stage that costs the whole less than this share of its own slow-down is not a bottleneck.
 const SOME: f64 = 0.25;
 
 /// What is known about a stage.
@@ -33,8 +33,8 @@ pub struct StageTruth {
     /// Wall times of the whole while this stage was slowed down, one a round.
     pub slowed_s: Vec<f64>,
     pub stops: Stops,
-    /// Whether the pipeline wrote other bytes while this stage was stopped and went on: a program that
-    /// takes a write that a signal cut short for an error cannot be slowed down like this.
+    /// Whether the pipeline wrote other bytes while this stage was stopped and continued: a program
+    /// that takes a write that a signal cut short for an error cannot be slowed down like this.
     #[serde(default)]
     pub spoiled: bool,
 }

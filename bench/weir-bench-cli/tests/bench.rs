@@ -364,7 +364,7 @@ fn a_cell_that_is_killed_leaves_no_switch() {
     killed_it_leaves_nothing(&weir_bench::allen_echo::suite(), "icmp, weir");
 }
 
-/// A server of files went on for ever.
+/// A server of files continued for ever.
 #[test]
 fn a_cell_that_is_killed_leaves_no_server() {
     killed_it_leaves_nothing(&weir_bench::net_tftp::suite(), "weir tftp 512 B, from weir");

@@ -3,7 +3,7 @@
 //! echo's turnaround.
 //!
 //! All of a cell runs in a network namespace of its own, over its loopback device. Each transfer is a
-//! fresh client. The file lies in memory, is compared with what arrived, and is as long as fits into
+//! fresh client. The file is in memory, is compared with what arrived, and is as long as fits into
 //! some tenths of a second. [`goals`] has the bounds.
 
 mod client;
@@ -184,9 +184,9 @@ fn transfers(site: &Site, client: ClientKind, proposal: Proposal, kind: ServerKi
     })
 }
 
-/// The name of the case whose rate stands beside Allen's.
+/// The name of the case whose rate is beside Allen's.
 pub const SWITCH_CASE: &str = "curl tftp 512 B, over weir net up";
-/// The name of the case whose turnaround stands beside Allen's.
+/// The name of the case whose turnaround is beside Allen's.
 pub const ECHO_CASE: &str = "echo through weir net up";
 
 /// Allen's figures on one host: TFTP at 512 bytes, and an echo, both through the switch.

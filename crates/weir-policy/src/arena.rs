@@ -1,6 +1,6 @@
 //! Who has which blocks of an arena: a buddy allocator of blocks of 4 to 64 KiB.
 //!
-//! A block of each size lies at a multiple of its size. Two free neighbours, of which the first lies
+//! A block of each size is at a multiple of its size. Two free neighbours, of which the first lies
 //! at a multiple of twice their size, become one of the next size at once (Knowlton 1965).
 
 use alloc::collections::BTreeSet;

@@ -402,8 +402,8 @@ impl PagingPolicy {
         self.settle(run);
     }
 
-    /// Begins to write the next dirty pages at or after a page, and returns where to go on. Where
-    /// the driver looks, it first looks at all pages in memory. `None`: there are no more.
+    /// Begins to write the next dirty pages at or after a page, and returns where to continue.
+    /// Where the driver looks, it first looks at all pages in memory. `None`: there are no more.
     pub fn flush(&mut self, from: u32) -> Option<u32> {
         let looks = self.settings.looks;
         let is_wanted = |entry: &PageEntry| entry.rests() && (looks || entry.has(DIRTY));

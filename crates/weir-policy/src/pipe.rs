@@ -136,7 +136,7 @@ impl PipeShape {
     }
 
     /// Returns how much of a read of `left` bytes to take before their room is given back: a segment,
-    /// so that a writer goes on while a long read copies.
+    /// so that a writer continues while a long read copies.
     pub fn read_step_bytes(&self, left: u64) -> u64 {
         left.min(self.0.segment_bytes)
     }

@@ -10,7 +10,7 @@ pub const PRIORITIES: usize = 64;
 /// Bytes that a channel of share 1 is served in one turn while others wait.
 pub const TURN_BYTES: u64 = 16 << 10;
 /// The most bytes of a turn of a channel that is busy turn after turn: several times what is ever
-/// under way in it, so most of a turn is what its writer writes meanwhile, and lies in the caches.
+/// under way in it, so most of a turn is what its writer writes meanwhile, and is in the caches.
 /// With 256 writers, 1.5 times as much of 512 bytes and 1.3 times as much of 4 KiB went through as
 /// with turns of 16 KiB.
 pub const LONG_TURN_BYTES: u64 = 1 << 20;
@@ -302,14 +302,14 @@ impl Turn {
     }
 
     /// Counts a record that was served: its bytes, and its fixed cost. Returns whether the turn
-    /// goes on.
+    /// continues.
     #[inline]
     pub fn serve(&mut self, bytes: u64) -> bool {
         self.left_bytes -= bytes.saturating_add(RECORD_COST_BYTES).min(i64::MAX as u64) as i64;
         self.left_bytes > 0
     }
 
-    /// Whether the turn goes on.
+    /// Whether the turn continues.
     pub fn goes_on(&self) -> bool {
         self.left_bytes > 0
     }

@@ -155,7 +155,7 @@ fn what_is_being_written_is_read_from_memory() {
     assert_eq!(table.counts().read_back, 0);
 }
 
-/// A block whose reader went on before its write had ended was counted as delayed, and as neither
+/// A block whose reader continued before its write had ended was counted as delayed, and as neither
 /// spilled nor cancelled.
 #[test]
 fn the_counts_of_a_stream_add_up() {

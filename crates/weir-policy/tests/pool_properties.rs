@@ -226,7 +226,7 @@ impl Naive {
     }
 
     /// Reads everything, with a disk that works again: one stream after another, while nobody is at
-    /// the others. A pool that no reader left waiting goes on within two ticks.
+    /// the others. A pool that no reader left waiting continues within two ticks.
     fn drain(&mut self) {
         let streams = self.ends.len() as u32;
         (0..streams).for_each(|stream| self.withdraw(stream));

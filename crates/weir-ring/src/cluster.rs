@@ -116,7 +116,7 @@ impl Cluster {
     /// Counts a wait that slept.
     #[inline]
     pub fn count_wait(&self) {
-        // Relaxed: each count stands alone.
+        // Relaxed: each count is alone.
         self.account.waits.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -18,8 +18,8 @@ pub(crate) fn zeros(bytes: usize) -> Vec<AtomicU32> {
     (0..bytes / 4).map(|_| AtomicU32::new(0)).collect()
 }
 
-/// Copies bytes into words, from a byte of theirs on. What reaches beyond the last word goes on at
-/// the first.
+/// Copies bytes into words, from a byte of theirs on. What reaches beyond the last word continues
+/// at the first.
 pub(crate) fn copy_in(words: &[AtomicU32], at: usize, from: &[u8]) {
     for_each_word(words, at, from.len(), |word, part, bytes| {
         // Relaxed: what follows publishes it, as it publishes plain bytes.
@@ -37,7 +37,7 @@ pub(crate) fn copy_out(words: &[AtomicU32], at: usize, to: &mut [u8]) {
 }
 
 /// Visits each word that `bytes` from `at` touch, so that a model sees each access. Passes which
-/// part of the word is touched, and which of the bytes lie there.
+/// part of the word is touched, and which of the bytes are there.
 fn for_each_word(
     words: &[AtomicU32],
     at: usize,

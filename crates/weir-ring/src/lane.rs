@@ -2,7 +2,7 @@
 //!
 //! A frame is `length u16 | kind u8 | flags u8`, its bytes, and padding to a multiple of 4.
 //! Positions only grow, as in a stream. The ring is 128 bytes beside the positions, or a block of
-//! the writer's arena. The writer moves it only while it is empty, so all unread bytes lie in one
+//! the writer's arena. The writer moves it only while it is empty, so all unread bytes are in one
 //! place, and the writer stores that place before it publishes them.
 //!
 //! In the order of flow: [`LaneWriter::put`], [`LaneWriter::publish`], [`must_notify`] and a bit on

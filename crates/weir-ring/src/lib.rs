@@ -1,10 +1,10 @@
 //! The rings: one writer, one reader and positions that only grow, in memory that both can write.
 //!
-//! - [`layout`] is what lies in a pipe's memory, [`cluster`] what lies in the memory of flags, and
+//! - [`layout`] is what is in a pipe's memory, [`cluster`] what is in the memory of flags, and
 //!   [`board`] what many rings with one reader share.
 //! - [`stream`], [`record`] and [`lane`] are the kinds of ring.
 //! - [`sleep`] is the protocol by which an end falls asleep and misses no wake-up. [`inbox`] and
-//!   [`notify`] bring news to other threads of a process that lie in no ring.
+//!   [`notify`] bring news that is in no ring to other threads of a process.
 //!
 //! `docs/layout.md` draws these bytes, and proves that no wake-up is lost.
 //!
@@ -57,7 +57,7 @@ pub enum Area {
 }
 
 /// The memory of a pipe. A place in an area is a position, which grows without end: the memory takes
-/// the remainder by the size of the area. What reaches beyond the end of an area goes on at its
+/// the remainder by the size of the area. What reaches beyond the end of an area continues at its
 /// beginning. No length is more than an area's.
 ///
 /// Copies, `zero` and `dirty` are plain accesses: if two threads reach the same bytes at once and

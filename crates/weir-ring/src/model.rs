@@ -1,5 +1,5 @@
 //! The rings and the wake-up protocol under loom, in the memory model of Rust: the interleavings of
-//! two or three threads in which few switches take a thread off its CPU (the bound stands in each
+//! two or three threads in which few switches take a thread off its CPU (the bound is in each
 //! model; without one, all). Run by `just loom`.
 
 use super::board::Board;

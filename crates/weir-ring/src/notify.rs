@@ -1,4 +1,4 @@
-//! How one thread of a process tells others news that lie in no ring: a peer died, or somebody
+//! How one thread of a process tells others news that is in no ring: a peer died, or somebody
 //! connects.
 //!
 //! A sleeper sleeps on a word that other processes can write, so one wake-up may come too early:

@@ -8,7 +8,7 @@
 //!
 //! Messages of ports have a second word that says what they are; it is written before the first.
 //!
-//! Records above [`INLINE_BYTES`] lie in the arena, in the order of the ring; their word says so.
+//! Records above [`INLINE_BYTES`] are in the arena, in the order of the ring; their word says so.
 
 mod reader;
 mod sizes;
@@ -21,7 +21,7 @@ pub use reader::{NextRecord, RecordReader};
 pub use sizes::footprint;
 pub use writer::RecordWriter;
 
-/// Longest record that lies in the ring itself.
+/// Longest record that is in the ring itself.
 pub const INLINE_BYTES: usize = 1024;
 /// Bytes before a record: the word.
 const WORD_BYTES: u64 = 4;

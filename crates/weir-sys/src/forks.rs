@@ -1,7 +1,7 @@
 //! Descriptors that a forked child does not keep.
 //!
-//! `O_CLOEXEC` closes descriptors at exec. A forked child that goes on without exec would keep its
-//! parent's ends of channels open, and nobody would see the parent die. A handler of
+//! `O_CLOEXEC` closes descriptors at exec. A forked child that continues without exec would keep
+//! its parent's ends of channels open, and nobody would see the parent die. A handler of
 //! `pthread_atfork(3)` closes them in the child. [`epoch`] tells parent and child apart.
 //!
 //! A descriptor must be in the table before any thread forks. So the system call that makes it and

@@ -134,7 +134,7 @@ fn in_the_child() {
         let start = std::ptr::with_exposed_provenance_mut(kept.start);
         // SAFETY: `keep_from_children` has stored the range of an overlay that lives for ever.
         if unsafe { lay(start, kept.bytes, flags, -1) }.is_err() {
-            // The kernel has no memory for another mapping. A child that went on would write into
+            // The kernel has no memory for another mapping. A child that continued would write into
             // its parent's file.
             std::process::abort();
         }

@@ -310,7 +310,7 @@ impl UserFaults {
     /// are mapped already stay as they are; who waits for them is woken too.
     ///
     /// # Safety
-    /// The range lies in a registered front.
+    /// The range is in a registered front.
     ///
     /// # Errors
     /// Those of the kernel: the memory file lacks a page.
@@ -323,7 +323,7 @@ impl UserFaults {
     /// Makes touches of a page end in SIGBUS, and wakes who waits for it.
     ///
     /// # Safety
-    /// The page lies in a registered front.
+    /// The page is in a registered front.
     ///
     /// # Errors
     /// Those of the kernel.
@@ -335,7 +335,7 @@ impl UserFaults {
     /// (those that were shown) have been written since, in the same bits: the first page is bit 0.
     ///
     /// # Safety
-    /// The range lies in a registered front. The memory file keeps the pages.
+    /// The range is in a registered front. The memory file keeps the pages.
     ///
     /// # Errors
     /// Those of the kernel.

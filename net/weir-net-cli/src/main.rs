@@ -66,8 +66,8 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Fault> {
     signals::stop_flag(Again::AsFirst)
 }
 
-/// Publishes the profile of this process for `weir net profile`. A process goes on without, and says
-/// so.
+/// Publishes the profile of this process for `weir net profile`. A process continues without, and
+/// says so.
 fn publish(tun: &str, who: &str) -> Option<weir_profile::Published> {
     let path = weir_net::names::profile(tun, who, std::process::id());
     let path = path.inspect_err(|error| tell(&format!("{who} has no profile: {error}"))).ok()?;
@@ -76,7 +76,7 @@ fn publish(tun: &str, who: &str) -> Option<weir_profile::Published> {
     published.inspect_err(why).ok()
 }
 
-/// Listens for requests of local programs. A daemon goes on without, and says so.
+/// Listens for requests of local programs. A daemon continues without, and says so.
 fn listener(path: weir_net::Result<PathBuf>, who: &str) -> Option<Listener> {
     let listening = path.map_err(|error| error.to_string());
     let bind = |path: PathBuf| Listener::bind(path).map_err(|error| error.to_string());

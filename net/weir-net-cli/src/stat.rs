@@ -98,7 +98,7 @@ fn table(stat: &Value) -> String {
     let held_bytes = waiting["held_bytes"].as_u64().unwrap_or(0);
     line("waiting", format!("{datagrams} datagrams for fragments, {held_bytes} bytes"));
     let drops = stat["drops"].as_object().into_iter().flatten();
-    // The kernel sends IPv6 by itself on any device, so these drops are no sign of a fault.
+    // The kernel sends IPv6 by itself on any device, so these drops are not a sign of a fault.
     let (ipv6, drops): (Vec<_>, Vec<_>) = drops.partition(|(why, _)| *why == "ipv6");
     let drops: Vec<String> =
         drops.iter().map(|(why, count)| format!("{} {count}", why.replace('_', "-"))).collect();

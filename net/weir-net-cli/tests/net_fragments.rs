@@ -66,7 +66,7 @@ fn fragments_that_cannot_be_are_dropped_for_what_they_are() {
             let silent = json!({"answered": 0, "right": 0, "others": [], "honest": 1});
             assert_eq!(*outcome, silent, "{game}");
         }
-        // Bad: two end beyond the longest datagram, one is no multiple of eight bytes, two are
+        // Bad: two end beyond the longest datagram, one is not a multiple of eight bytes, two are
         // empty. Tiny: those that hide TCP's header.
         assert_eq!(bed.stat()["drops"], json!({"bad_fragment": 5, "tiny_fragment": 3}));
         host.end();

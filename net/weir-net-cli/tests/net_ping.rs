@@ -135,7 +135,7 @@ fn nobody_answers_but_a_daemon_that_lives() {
     assert_eq!(output.status.code(), Some(1), "{}", both(&output));
     let expected = format!("process {} has protocol 1", icmpd.pid());
     assert!(both(&output).contains(&expected), "{}", both(&output));
-    // A stopped daemon does not answer. It answers once it goes on: only time was lost.
+    // A stopped daemon does not answer. It answers once it continues: only time was lost.
     icmpd.kill(Signal::STOP);
     assert_eq!(bed.script("errors.py silence")["answered"], false);
     icmpd.kill(Signal::CONT);
@@ -288,7 +288,7 @@ fn a_ping_without_a_pause_hears_the_replies() {
     switch.end();
 }
 
-/// The end of the wait was no time that there is: it panicked.
+/// The end of the wait was a time that does not exist: it panicked.
 #[test]
 fn a_time_of_more_than_a_day_is_refused() {
     for option in ["-W", "-i"] {

@@ -93,7 +93,7 @@ fn whom_a_connection_waits_for_is_shown_while_it_lasts() {
     // It is a stall only after a while.
     until("the stall is logged", || log().contains("stalled, waits for the other side"));
     assert!(log().contains("began"), "{}", log());
-    // Kills all three of them: after the shell alone, nc would go on.
+    // Kills all three of them: after the shell alone, nc would continue.
     drop(slow);
     // What the kernel says on its behalf, a FIN or a reset, depends on what it has read.
     until("its end is logged", || log().contains("failed after") || log().contains("ended, "));

@@ -163,7 +163,7 @@ fn the_rate_is_not_exceeded_either_way() {
 #[test]
 fn a_file_of_more_than_65535_blocks_arrives() {
     let Some(bed) = Bed::new(&["curl"]) else { return };
-    // 32 MiB and a little, in blocks of 512 bytes: the numbers go on from 0.
+    // 32 MiB and a little, in blocks of 512 bytes: the numbers continue from 0.
     let length = 65_536 * 512 + 700;
     served(&bed, length);
     let mut server = tftpd(&bed, "--socket --port 6969");

@@ -34,7 +34,7 @@ fn kernel(port: u16) -> SocketAddrV4 {
     SocketAddrV4::new(KERNEL.parse::<Ipv4Addr>().expect("an address"), port)
 }
 
-/// Starts a script of `tests/net` that goes on beside the test.
+/// Starts a script of `tests/net` that continues beside the test.
 fn start(bed: &Bed, args: &str) -> Process {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/net/udp_peer.py");
     let mut command = bed.command(python());

@@ -19,8 +19,8 @@ pub enum FragmentError {
     Options,
     /// The MTU is below 68.
     Mtu,
-    /// It is not a valid fragment: it is empty, its offset is no multiple of 8 bytes, or its length
-    /// is none although it is not the last.
+    /// It is not a valid fragment: it is empty, its offset is not a multiple of 8 bytes, or its
+    /// length is none although it is not the last.
     Fragment,
 }
 

@@ -26,7 +26,7 @@ const MOST_TRIES: usize = 8;
 pub enum Refusal {
     /// There is no such file.
     NotFound,
-    /// It may not be read or written, is no plain file, or lies outside.
+    /// It may not be read or written, is not a plain file, or lies outside.
     Access,
     /// It is there already.
     Exists,
@@ -85,7 +85,7 @@ impl Jail {
     /// Opens the directory.
     ///
     /// # Errors
-    /// It is no directory, or may not be searched; the kernel has no openat2 (before 5.6).
+    /// It is not a directory, or may not be searched; the kernel has no openat2 (before 5.6).
     pub fn open(path: &Path) -> Result<Jail> {
         Jail::open_to("serve", path)
     }
@@ -210,7 +210,7 @@ pub fn new_file(path: &Path) -> Result<PartFile> {
 /// Opens a plain file at any path to read, and returns its length.
 ///
 /// # Errors
-/// It cannot be read, or is no plain file.
+/// It cannot be read, or is not a plain file.
 pub fn plain_file(path: &Path) -> Result<(File, u64)> {
     let object = || format!("'{}'", path.display());
     let unreadable = |cause: Errno| Error::os("read", object(), cause);

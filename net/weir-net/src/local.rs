@@ -128,7 +128,7 @@ fn take_requests<'scope>(
 ) {
     // Relaxed: it only signals the end.
     while !stop.load(Ordering::Relaxed) {
-        // What is no channel of records, and nobody, are passed over.
+        // What is not a channel of records, and nobody, are passed over.
         let Ok(channel) = listener.accept_timeout::<RecordDuplex>(LOOK) else { continue };
         // Relaxed: a bound, which needs no order.
         let others = serving.fetch_add(1, Ordering::Relaxed);

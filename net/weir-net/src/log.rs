@@ -2,7 +2,7 @@
 //! survives their being killed.
 //!
 //! L. Allen found that his ICMP daemon spent most of its time writing its log, unbuffered, for fear
-//! of losing the buffer in a crash. Here a written event lies in the kernel's pages, at the price
+//! of losing the buffer in a crash. Here a written event is in the kernel's pages, at the price
 //! of a few stores (docs/contracts/log.md has the promises and figures).
 //!
 //! - [`Log`] writes. [`Kinds`] choose at run time which events are logged: an event of a kind that

@@ -10,7 +10,7 @@
 //! ATTACHED                address 4, peer 4, mtu 2, prefix 1,
 //!                         flags 1 (1: segments are cut; 2: stations fill and check headers)
 //! REFUSED                 text
-//! STATISTICS              JSON, or a part of it (why is 1: it goes on in the next message)
+//! STATISTICS              JSON, or a part of it (why is 1: it continues in the next message)
 //! ```
 //!
 //! From a station: 16 bytes, then a body that depends on the kind.

@@ -190,7 +190,7 @@ impl Reassembly {
     }
 
     /// Takes a datagram at a time (of a clock that does not go back; an earlier time counts as the
-    /// latest passed in). A datagram that is no fragment is already whole.
+    /// latest passed in). A datagram that is not a fragment is already whole.
     ///
     /// A fragment of a datagram whose time is over, but which [`Reassembly::expire`] has not
     /// removed yet, begins a new datagram.
@@ -355,7 +355,7 @@ impl Reassembly {
     fn deliver(&mut self, id: u32) -> Reassembled<'_> {
         let waiting = self.pending.get(id);
         let header_bytes = usize::from(waiting.header_bytes);
-        // Nothing overlaps, nothing lies beyond the end, and as many bytes have arrived as lie
+        // Nothing overlaps, nothing is beyond the end, and as many bytes have arrived as lie
         // before it. So there is a first fragment, and it was checked on arrival.
         let first = Header::of_checked(&waiting.first[..header_bytes]);
         let congestion = waiting.codepoints & CE != 0;

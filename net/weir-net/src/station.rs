@@ -330,7 +330,7 @@ impl Sender<'_> {
         self.send_parts(out, &[], payload);
     }
 
-    /// Sends a datagram whose payload lies in two parts, such as a header and the user's bytes. Each
+    /// Sends a datagram whose payload is in two parts, such as a header and the user's bytes. Each
     /// is copied once, into the ring to the switch, which hands it to the device from there.
     pub fn send_parts(&mut self, out: &Outgoing<'_>, front: &[u8], rest: &[u8]) {
         if let Some(headers) = &mut self.headers {

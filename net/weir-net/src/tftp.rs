@@ -74,8 +74,8 @@ fn log_flow(log: Option<&Log>, change: FlowChange, port: u16, peer: SocketAddr) 
     }
 }
 
-/// Returns the number nearest to `near` whose low 16 bits are `block`, as block numbers go on from 0
-/// after 65,535.
+/// Returns the number nearest to `near` whose low 16 bits are `block`, as block numbers continue
+/// from 0 after 65,535.
 fn unwrap_block(block: u16, near: u64) -> Option<u64> {
     let ahead = block.wrapping_sub(near as u16).cast_signed();
     near.checked_add_signed(i64::from(ahead))

@@ -115,7 +115,7 @@ fn what_was_acknowledged_is_there_after_kill_9() {
                 unsafe { fork::copy(body) }.expect("forked")
             })
             .collect();
-        // The first writer dies first, and the others go on. Each dies at a moment of its own.
+        // The first writer dies first, and the others continue. Each dies at a moment of its own.
         for (writer, child) in children.iter_mut().enumerate() {
             let instant = random.u64(..MOST);
             let begun = Instant::now();

@@ -158,7 +158,7 @@ impl Drop for Published {
             return;
         }
         if is_at(&self.file, &self.path) {
-            // Another process has just removed it: that is no error.
+            // Another process has just removed it: that is not an error.
             let _ = std::fs::remove_file(&self.path);
         }
         PUBLISHER.store(0, Ordering::Relaxed);

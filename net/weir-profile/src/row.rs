@@ -22,7 +22,8 @@ pub struct ProfileRow {
     /// Time without a CPU, in it and in its system calls: waiting for an event, a lock, or a CPU.
     #[serde(rename = "wait_s", serialize_with = "seconds")]
     pub wait_ns: u64,
-    /// Whether it is no subroutine of the program: time outside of all spans, or the profile's own.
+    /// Whether it is not a subroutine of the program: time outside of all spans, or the profile's
+    /// own.
     #[serde(skip)]
     pub of_profile: bool,
 }

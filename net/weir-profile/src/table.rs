@@ -27,7 +27,7 @@ pub fn is_on() -> bool {
 }
 
 /// The end of the lease of a process that wants its own profile on: after all time, and another one
-/// in each forked process, so that no gap goes on in a child.
+/// in each forked process, so that no gap continues in a child.
 fn always() -> u64 {
     u64::MAX - 1 - u64::from(forks::epoch())
 }

@@ -10,10 +10,11 @@
 //! waiting.
 //!
 //! A thread that counts often reads the clock for a part of the time only. It times a *stretch* of
-//! [`STRETCH_LOOKS`] looks in a row. A *gap* follows, in which it goes on counting without reading
-//! the clock, for so many counts that looks are [`SpanClock::apart`] apart on average. The CPU
-//! clock, read at the start and the end of a gap, says what the thread used meanwhile. (M. Hirzel
-//! and T. Chilimbi, "Bursty Tracing: A Framework for Low-Overhead Temporal Profiling", 2001.)
+//! [`STRETCH_LOOKS`] looks in a row. A *gap* follows, in which it continues counting without
+//! reading the clock, for so many counts that looks are [`SpanClock::apart`] apart on average. The
+//! CPU clock, read at the start and the end of a gap, says what the thread used meanwhile. (M.
+//! Hirzel and T. Chilimbi, "Bursty Tracing: A Framework for Low-Overhead Temporal Profiling",
+//! 2001.)
 
 use super::clock::{self, LONG_NS, SpanClock};
 use super::layout::{
@@ -51,7 +52,7 @@ pub enum Begin {
 /// The state of a thread.
 ///
 /// A program mostly counts just after a system call or another process has used the caches. So what
-/// each count needs lies in the first cache line.
+/// each count needs is in the first cache line.
 #[repr(C, align(64))]
 pub struct ThreadState {
     /// The process it belongs to, as [`forks::epoch`] counts them.

@@ -1,5 +1,5 @@
 //! Where a profile may be published, what forked children have of it, and how observers treat files
-//! that are no profiles.
+//! that are not profiles.
 
 use std::cell::RefCell;
 use std::fs;

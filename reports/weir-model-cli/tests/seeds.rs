@@ -11,7 +11,7 @@ use std::process::Command;
 
 /// The words before the colon of a reference.
 const KINDS: [&str; 6] = ["suite", "verb", "model", "data", "item", "page"];
-/// Words that begin the definition of an item, and so stand before its name.
+/// Words that begin the definition of an item, and so are before its name.
 const DEFINES: [&str; 9] =
     ["fn", "struct", "enum", "trait", "type", "const", "static", "mod", "pub"];
 /// What a row may say of itself.
@@ -55,7 +55,7 @@ fn rows(text: &str) -> Vec<Row> {
     rows
 }
 
-/// Returns the references of a text: what stands in backticks and begins with a kind and a colon.
+/// Returns the references of a text: what is in backticks and begins with a kind and a colon.
 fn references(text: &str) -> Vec<(&str, &str)> {
     let quoted = text.split('`').skip(1).step_by(2);
     quoted

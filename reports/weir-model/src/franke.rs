@@ -257,7 +257,7 @@ fn rate(
             pids.push(sim.spawn(side));
         }
     }
-    // The reader reads all there is to read; the writer's last chunk may lie beyond that.
+    // The reader reads all there is to read; the writer's last chunk may be beyond that.
     let reader = [pids[1]];
     sim.run(&reader, if flex { FLEX_NS } else { u64::MAX / 4 });
     let moved: u64 = sim.sys.world.pipes.iter().map(|pipe| pipe.moved).sum();

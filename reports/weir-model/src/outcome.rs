@@ -7,10 +7,10 @@ use std::fmt::Write;
 pub enum Basis {
     /// A constant of the machine is the published figure, or was derived from it: it cannot be wrong.
     Identity,
-    /// Constants of the machine were fitted to the table that the figure stands in.
+    /// Constants of the machine were fitted to the table that the figure is in.
     #[default]
     Fitted,
-    /// No constant was derived from the table that the figure stands in.
+    /// No constant was derived from the table that the figure is in.
     Predicted,
 }
 

@@ -1,4 +1,4 @@
-//! The commands under test. All lie in one directory, as they do where they are installed.
+//! The commands under test. All are in one directory, as where they are installed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -40,7 +40,7 @@ impl Binary {
     }
 }
 
-/// The directory of this build, in which the tests lie in `deps`.
+/// The directory of this build, in which the tests are in `deps`.
 fn directory() -> PathBuf {
     let test = std::env::current_exe().expect("this test");
     let deps = test.parent().expect("a directory");

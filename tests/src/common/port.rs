@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
 /// A directory of names. Dropping this removes it.
 pub struct Place {
-    /// The directory in which the test works. Names without a `/` lie in `weir` below it.
+    /// The directory in which the test works. Names without a `/` are in `weir` below it.
     pub directory: tempfile::TempDir,
 }
 

@@ -143,7 +143,7 @@ fn line_of(manifest: &Path, key: &str) -> usize {
     text.lines().position(begins).map_or(1, |index| index + 1)
 }
 
-/// Returns the imports from a room of the library into one above it, and the files that lie in no
+/// Returns the imports from a room of the library into one above it, and the files that are in no
 /// room.
 pub fn rooms<'paths>(
     paths: impl IntoIterator<Item = &'paths str>,

@@ -104,7 +104,8 @@ fn is_unsafe_module(file: &str) -> bool {
     }
 }
 
-/// Returns the crate that a file belongs to and the path inside it: a crate lies in a product's folder.
+/// Returns the crate that a file belongs to and the path inside it: a crate is in a product's
+/// folder.
 pub fn crate_of(path: &str) -> Option<(&str, &str)> {
     let rest = PRODUCTS.iter().find_map(|product| path.strip_prefix(product)?.strip_prefix('/'))?;
     rest.split_once('/').filter(|(name, _)| *name == "weir" || name.starts_with("weir-"))

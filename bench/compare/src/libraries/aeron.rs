@@ -63,7 +63,7 @@ pub fn line(
 
 impl Drop for Ipc {
     fn drop(&mut self) {
-        // The driver is killed first; otherwise it would go on in a directory that is gone.
+        // The driver is killed first; otherwise it would continue in a directory that is gone.
         if self.driver.take().is_some() {
             let _ = std::fs::remove_dir_all(&self.directory);
         }

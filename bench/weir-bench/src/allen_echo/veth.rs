@@ -38,7 +38,7 @@ pub fn kernel(site: &Site, subnet: Subnet) -> Result<PeerProcess, CaseError> {
 }
 
 /// Starts the other side in its own namespace and connects it to this one. When this returns, the
-/// other side has done `prepare`; it goes on with `serve`.
+/// other side has done `prepare`; it continues with `serve`.
 pub(crate) fn join<S>(
     site: &Site,
     subnet: Subnet,

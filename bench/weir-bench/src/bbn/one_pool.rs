@@ -216,14 +216,14 @@ impl Drop for Copying {
     }
 }
 
-/// Waits while the copy is to stand. Returns whether it is to go on.
+/// Waits while the copy is to stand. Returns whether it is to continue.
 fn may_run((now, changed): &(Mutex<Order>, Condvar)) -> bool {
     let now = now.lock().unwrap_or_else(PoisonError::into_inner);
     let now = changed.wait_while(now, |now| *now == Order::Stand);
     *now.unwrap_or_else(PoisonError::into_inner) == Order::Run
 }
 
-/// Fills a file with bytes that are no zeros, which a file system could leave out.
+/// Fills a file with bytes that are not zeros, which a file system could leave out.
 fn fill(mut file: &File) -> Result<(), CaseError> {
     use std::io::Write;
     let block: Vec<u8> = (0..FRAME_BYTES).map(|at| at as u8 | 1).collect();

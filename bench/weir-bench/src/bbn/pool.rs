@@ -1,5 +1,5 @@
 //! The same program under BBN's two systems, and a third: blocks go through a small pool from one
-//! thread to another, as a stream or through a port, and a file system's file lies behind the pool.
+//! thread to another, as a stream or through a port, and a file system's file is behind the pool.
 //!
 //! The pool stands for the buffers of 1978. Under the standard rule a block is written to the file as
 //! soon as its last byte has come. Under the improved one the write is delayed, the reader cancels it,
@@ -28,8 +28,8 @@ pub const RULES: [(&str, PoolRule); 3] = [
 
 /// The ring of a port's writer: the least that takes the report's largest block in one piece.
 const RING_BYTES: u64 = 32_768;
-/// How far the writer to a port gets ahead before the reader goes on: what does not fit into the ring has
-/// three quarters of the pool.
+/// How far the writer to a port gets ahead before the reader continues: what does not fit into the
+/// ring has three quarters of the pool.
 const AHEAD_BYTES: u64 = RING_BYTES + FRAMES * FRAME_BYTES / 4 * 3;
 /// Bytes of a message's header in a ring.
 const HEADER_BYTES: u64 = 8;
@@ -56,7 +56,7 @@ pub struct PooledPair {
     goals: Sender<u64>,
     /// The system time that the reading thread used.
     reached: Receiver<Result<u64, CaseError>>,
-    /// The blocks of a round after which the reader goes on. Without, it reads while they come.
+    /// The blocks of a round after which the reader continues. Without, it reads while they come.
     round: Option<u64>,
     _reading: JoinHandle<()>,
 }

@@ -86,7 +86,7 @@ struct ReadyCase {
 /// does.
 ///
 /// # Errors
-/// What comes is no request for one of these suites; see also [`run`].
+/// What comes is not a request for one of these suites; see also [`run`].
 pub fn answer(suites: &[Suite]) -> Result<(), CaseError> {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let text = std::io::read_to_string(std::io::stdin())?;

@@ -1,6 +1,6 @@
 //! The result of a run of `weir bench`: the document of schema `weir.bench/1`.
 //!
-//! The unit of a figure stands beside it. Times of one step are nanoseconds (`_ns`), all other
+//! The unit of a figure is beside it. Times of one step are nanoseconds (`_ns`), all other
 //! times seconds (`_s`), and figures are as timed unless the name says otherwise. Readers may
 //! ignore fields they do not know.
 

@@ -1,4 +1,4 @@
-//! The state of the host beside a run: before it began and while it went on.
+//! The state of the host beside a run: before it began and while it continued.
 //!
 //! A figure of a busy host describes that host in that state, and must say so.
 

@@ -22,7 +22,7 @@ const FRAMES: usize = 960;
 const HEAD_BYTES: usize = 4;
 /// Bytes between two lanes, enough for records of 64 bytes.
 const STRIDE: usize = 4 * LINE_BYTES + (64 << 10);
-/// The kind of a frame of data, as it stands in its head.
+/// The kind of a frame of data, as it is in its head.
 const DATA: u32 = 4 << 16;
 /// The offset of the word that says whether the reader looks: a line that the reader seldom stores to.
 const ATTENTION: usize = 2 * LINE_BYTES;

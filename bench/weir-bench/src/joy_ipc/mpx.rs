@@ -1,7 +1,7 @@
 //! Records through an mpx, over eight channels of ten, a thousand or ten thousand that are open:
 //! what do idle channels cost the busy ones?
 //!
-//! Two cases stand beside them in the same rounds: a record pipe, and the lower bound for an mpx,
+//! Two cases are beside them in the same rounds: a record pipe, and the lower bound for an mpx,
 //! which is the loads and stores of eight lanes without a library ([`super::lanes`]).
 
 use super::lanes;

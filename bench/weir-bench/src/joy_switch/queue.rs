@@ -2,7 +2,7 @@
 //!
 //! UNIX searched the table of all processes for the runnable one with the best priority. Joy (1980)
 //! chose among queues by one find-first-set instead. Here the library's queues, which choose
-//! among the channels of an mpx, stand beside a search of a table, and beside the kernel's own
+//! among the channels of an mpx, are beside a search of a table, and beside the kernel's own
 //! choice: processes on one CPU that all give way to each other without end.
 
 use crate::sys::shared::{LINE_BYTES, SharedPages};

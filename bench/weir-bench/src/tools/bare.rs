@@ -1,7 +1,7 @@
 //! The lower bound for a record pipe: the loads and stores for records of a known length, without a
 //! library.
 //!
-//! Two sides share a ring in which the next word is zero until a record lies there. For each record
+//! Two sides share a ring in which the next word is zero until a record is there. For each record
 //! this code reads and writes what a record pipe reads and writes, on lines of the same kinds: the
 //! bytes and the word that publishes them, the words about the other side's sleep and end, and two
 //! counts on each side. The reader gives room back, as zeros, an eighth of the ring at a time. It

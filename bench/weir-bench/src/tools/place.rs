@@ -1,4 +1,4 @@
-//! Names for ports: each lies in a directory of this process, which is removed afterwards.
+//! Names for ports: each is in a directory of this process, which is removed afterwards.
 //!
 //! A directory is locked while a process uses it, so that another can tell what was left by killed ones. Process
 //! numbers do not tell: two containers may share the directory of temporary files, and each has its own numbers.

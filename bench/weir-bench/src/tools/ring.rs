@@ -79,7 +79,7 @@ impl MutexRing {
         MutexRingReader { ring: self, head: 0 }
     }
 
-    /// Returns where a position lies in the memory.
+    /// Returns where a position is in the memory.
     fn place(&self, position: u64) -> usize {
         RECORDS + (position & (self.capacity - 1)) as usize
     }

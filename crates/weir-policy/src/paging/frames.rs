@@ -83,7 +83,7 @@ impl PageFrames {
         (frame, self.pages[frame as usize])
     }
 
-    /// How far a frame lies before the hand: how soon its turn comes.
+    /// How far a frame is before the hand: how soon its turn comes.
     pub fn turns_until(&self, frame: u32) -> u32 {
         (frame + self.count() - self.hand) % self.count()
     }

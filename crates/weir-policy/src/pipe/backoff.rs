@@ -58,8 +58,9 @@ impl Backoff {
     /// them have brought these records. No lanes are one.
     ///
     /// The wait lasts longer for more lanes, since one writer may fill them in turn, and has to bring as
-    /// many records more. One record from each of many lanes is no stream, however many they are: they
-    /// may be requests, whose senders wait. So what counts is also how many records a lane brings.
+    /// many records more. One record from each of many lanes is not a stream, however many they
+    /// are: they may be requests, whose senders wait. So what counts is also how many records a
+    /// lane brings.
     pub fn on_all_dry(&mut self, records: u32, lanes: u32) -> u64 {
         let lanes = lanes.max(1);
         let waited_for = lanes.min(MOST_LANES);

@@ -93,8 +93,8 @@ impl Rests {
         self.rest
     }
 
-    /// Counts a wait. Returns whether a round is over: then the caller [goes on](Rests::mark) to the
-    /// next one.
+    /// Counts a wait. Returns whether a round is over: then the caller [continues](Rests::mark) to
+    /// the next one.
     #[inline]
     pub fn begins(&mut self) -> bool {
         self.left = self.left.saturating_sub(1);
@@ -201,7 +201,7 @@ impl Trial {
         !self.sides[self.turn].is_over() && !self.is_too_dear()
     }
 
-    /// Whether what is tried costs so much more that the trial need not go on.
+    /// Whether what is tried costs so much more that the trial need not continue.
     fn is_too_dear(&self) -> bool {
         if self.sides.iter().any(|side| side.rounds < FEWEST_ROUNDS) {
             return false;

@@ -1,4 +1,4 @@
-//! Blocks, and the lists they are in. All lie in one table that never grows beyond what memory and
+//! Blocks, and the lists they are in. All are in one table that never grows beyond what memory and
 //! file hold, so nothing is allocated once it is full.
 
 use alloc::collections::TryReserveError;

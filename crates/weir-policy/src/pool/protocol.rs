@@ -22,7 +22,7 @@ pub enum Rule {
     OldestFirst,
     /// Every block is written as soon as it is full.
     WriteThrough,
-    /// As write-through, and no writer goes on while a block is on its way to the file.
+    /// As write-through, and no writer continues while a block is on its way to the file.
     Synchronous,
     /// BBN's rule: a block that is not dirty; else the oldest is written, one at a time, when no
     /// frame is left.

@@ -15,7 +15,7 @@ pub const LOOKING_WITH_BARRIER: u32 = 2;
 /// Returns the word that says whether the reader of a lane looks at it: [`AWAY`], [`LOOKING`] or
 /// [`LOOKING_WITH_BARRIER`].
 ///
-/// The writer loads it after each frame. It lies beside the reader's own stores to the lane in the
+/// The writer loads it after each frame. It is beside the reader's own stores to the lane in the
 /// other direction, and not beside what the writer stores: a reader that keeps up takes the line of
 /// the writer's position away at each look. The load would wait until that line is back, where a
 /// store need not wait.

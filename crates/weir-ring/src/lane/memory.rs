@@ -83,7 +83,7 @@ impl LaneId {
 }
 
 /// Where the ring of a lane lies: in an arena, or beside its positions, if it has 0 bytes. A block has a
-/// size that blocks have, and lies at a multiple of it.
+/// size that blocks have, and is at a multiple of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LanePlace {
     offset: u32,
@@ -97,7 +97,7 @@ impl LanePlace {
     /// Returns the place of a block of the writer's arena.
     ///
     /// # Panics
-    /// A block has no such size, or does not lie at a multiple of its size.
+    /// A block has no such size, or is not at a multiple of its size.
     #[inline]
     pub fn block(offset: u32, block_bytes: u32) -> LanePlace {
         let place = LanePlace { offset, block_bytes };
@@ -146,7 +146,7 @@ impl LanePlace {
     }
 }
 
-/// Where a ring lies in the memory of a link.
+/// Where a ring is in the memory of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingRange {
     at: u32,
@@ -157,7 +157,7 @@ impl RingRange {
     /// Returns the range of so many bytes, a power of two, from a place of the memory on.
     ///
     /// # Panics
-    /// It is no ring of words, or lies beyond 4 GiB.
+    /// It is not a ring of words, or is beyond 4 GiB.
     pub fn new(at: usize, bytes: usize) -> RingRange {
         assert!(at.is_multiple_of(4) && bytes.is_power_of_two() && bytes >= 4, "no ring of words");
         let at = u32::try_from(at).expect("a link has less than 4 GiB");
@@ -192,11 +192,11 @@ pub trait LaneMemory {
     }
     /// Bytes of each of the two arenas.
     fn arena_bytes(&self) -> u32;
-    /// The range of a lane's ring that lies at a place.
+    /// The range of a lane's ring that is at a place.
     fn range(&self, lane: LaneId, place: LanePlace) -> RingRange;
     /// The ring that has a range, which [`LaneMemory::range`] of the same memory has returned.
     fn ring_of(&self, range: RingRange) -> Self::Ring<'_>;
-    /// The ring of a lane that lies at a place.
+    /// The ring of a lane that is at a place.
     #[inline]
     fn ring(&self, lane: LaneId, place: LanePlace) -> Self::Ring<'_> {
         self.ring_of(self.range(lane, place))
@@ -204,7 +204,7 @@ pub trait LaneMemory {
 }
 
 /// The ring of a lane. A position is one of the lane, which the ring takes modulo its bytes; what
-/// reaches beyond the end of the ring goes on at its beginning.
+/// reaches beyond the end of the ring continues at its beginning.
 ///
 /// Copies are plain accesses, as in [`crate::RingMemory`], and each side copies its own bytes only: the
 /// writer those that were given back, the reader those that were published. Heads are atomic words: a

@@ -237,9 +237,9 @@ impl LaneReader {
     }
 }
 
-/// Stores what lies there to the last word of each line whose end was read, as `head` does to heads.
+/// Stores what is there to the last word of each line whose end was read, as `head` does to heads.
 ///
-/// What lies before `from` may be given back, so a word that begins there is left alone.
+/// What is before `from` may be given back, so a word that begins there is left alone.
 #[inline(always)]
 fn dirty(ring: &impl LaneRing, from: u64, to: u64) {
     let mut end = ((from + 3) | (LINE_BYTES - 1)) + 1;

@@ -391,7 +391,7 @@ fn the_head_of_a_frame_is_loaded_once() {
 }
 
 /// A line that its reader only loaded made the writer's next store to it take long. So the reader stores
-/// what lies there to a word of all lines but the last, which it may not have read to its end. The
+/// what is there to a word of all lines but the last, which it may not have read to its end. The
 /// store itself cannot be seen; that the reader asks for the word can.
 #[test]
 fn a_reader_asks_for_a_word_of_each_line_that_it_has_read() {

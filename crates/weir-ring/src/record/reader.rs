@@ -84,7 +84,7 @@ impl RecordReader {
     }
 
     /// Returns the word of a record of `bytes`, if the last record was as long and lay in the ring;
-    /// otherwise 0, which is no record's word. This is asked before the record is there.
+    /// otherwise 0, which is not a record's word. This is asked before the record is there.
     #[inline(always)]
     pub fn fast_word(&self, bytes: usize) -> u32 {
         if bytes == self.last.inline_bytes { COMMITTED | bytes as u32 } else { 0 }

@@ -39,7 +39,7 @@ pub struct LastFootprint {
     head: u64,
     bytes: usize,
     pub footprint: (u64, u64),
-    /// `bytes`, if such a record lies in the ring; otherwise [`NO_LENGTH`].
+    /// `bytes`, if such a record is in the ring; otherwise [`NO_LENGTH`].
     pub inline_bytes: usize,
 }
 

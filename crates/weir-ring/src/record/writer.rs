@@ -78,7 +78,7 @@ impl RecordWriter {
         self.fast_until = self.written.ring.wrapping_add(bytes.min(self.room().0));
     }
 
-    /// Whether a record of `bytes` is as long as the last one, and lies in the ring.
+    /// Whether a record of `bytes` is as long as the last one, and is in the ring.
     #[inline(always)]
     pub fn is_as_long_as_last(&self, bytes: usize) -> bool {
         bytes == self.last.inline_bytes

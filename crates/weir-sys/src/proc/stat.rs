@@ -76,7 +76,7 @@ impl Stat {
 
     /// Parses the contents of `/proc/PID/stat`.
     pub fn parse(text: &[u8]) -> Option<Stat> {
-        // The command name stands in parentheses and may hold any byte, `)` included.
+        // The command name is in parentheses and may hold any byte, `)` included.
         let after = text.iter().rposition(|&b| b == b')')? + 1;
         let rest = std::str::from_utf8(text.get(after..)?).ok()?;
         let mut fields = Fields { rest: rest.split_ascii_whitespace(), next: 3 };

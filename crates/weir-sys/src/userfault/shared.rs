@@ -92,7 +92,7 @@ impl ServedFaults {
     /// something that nobody has read, the kernel refuses to map or protect pages.
     ///
     /// # Errors
-    /// It is no descriptor of faults, or one of other features.
+    /// It is not a descriptor of faults, or one of other features.
     pub fn received(sent: &mut Option<ParentOnly>) -> io::Result<ServedFaults> {
         let refused = || io::Error::new(io::ErrorKind::InvalidData, "it serves no faults");
         let number = sent.as_ref().ok_or_else(refused)?.here()?.as_raw_fd();

@@ -42,7 +42,7 @@ counts! {
     dropped_not_ours: "dropped: not sent to us",
     /// From an address that is not that of one host, or is ours.
     dropped_source: "dropped: source is not a single host",
-    /// Shorter than their type, or quoting something that is no datagram.
+    /// Shorter than their type, or quoting something that is not a datagram.
     dropped_malformed: "dropped: malformed",
     dropped_checksum: "dropped: wrong checksum",
     /// The type or code has no meaning here.
@@ -64,7 +64,7 @@ counts! {
     /// Redirects for one type of service, which this host does not distinguish.
     redirects_service: "redirects for a type of service",
     redirects_not_ours: "redirects refused: about no datagram of ours",
-    /// Redirects to an address that is no gateway on our net.
+    /// Redirects to an address that is not a gateway on our net.
     redirects_gateway: "redirects refused: gateway is not a neighbour",
     /// Redirects from a host that is not the gateway in use.
     redirects_sender: "redirects refused: not from the gateway in use",
@@ -90,7 +90,7 @@ counts! {
     sent_source_route: "errors sent: source route failed",
     sent_reassembly: "errors sent: reassembly time exceeded",
     sent_parameter: "errors sent: parameter problem",
-    /// Errors not sent: the bytes are no datagram, or too little of one.
+    /// Errors not sent: the bytes are not a datagram, or too little of one.
     unsent_malformed: "errors not sent: malformed datagram",
     /// Errors not sent: about an ICMP error, or an ICMP message that may be one.
     unsent_error: "errors not sent: about an error",

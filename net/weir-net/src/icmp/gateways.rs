@@ -116,7 +116,7 @@ impl Engine {
                     return self.counts.ggp_updates_refused += 1;
                 }
                 self.counts.ggp_updates_accepted += 1;
-                // What this host may have said to itself is no gateway's.
+                // What this host may have said to itself is not a gateway's.
                 if header.source != self.settings.address {
                     answers.announce(header.source, &update);
                 }

@@ -160,7 +160,7 @@ fn both_ports(quoted: &Quoted<'_>) -> Option<(u16, u16)> {
 mod tests {
     use super::*;
 
-    /// A time exceeded about one lost fragment once ended a transfer that went on.
+    /// A time exceeded about one lost fragment once ended a transfer that continued.
     #[test]
     fn only_a_port_or_a_protocol_that_nobody_has_is_the_end() {
         let kinds =

@@ -32,7 +32,7 @@ pub const LEAST_UNITS: u64 = 128;
 /// Most units of a ring: 1 GiB, fewer than the positions that a tag can distinguish.
 pub const MOST_UNITS: u64 = 1 << 25;
 
-/// Words of the header. Words that change lie on separate cache lines: those that every event
+/// Words of the header. Words that change are on separate cache lines: those that every event
 /// reads, those that count errors, and the head, to which every event adds.
 pub mod word {
     /// [`super::MAGIC`].

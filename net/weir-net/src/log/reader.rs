@@ -154,7 +154,7 @@ impl LogReader {
         })
     }
 
-    /// Switches to another log that now lies at the same path, from its beginning. Returns whether
+    /// Switches to another log that now is at the same path, from its beginning. Returns whether
     /// it did. For a follower that has read this log to its end.
     ///
     /// # Errors

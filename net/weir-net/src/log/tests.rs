@@ -76,7 +76,7 @@ fn a_writer_killed_within_a_record_stalls_nobody() {
     let Small { path, log, .. } = &small();
     let mut follower = LogReader::open(path).expect("opened");
     log.station(&station(1));
-    // It dies with three units reserved; others go on behind them.
+    // It dies with three units reserved; others continue behind them.
     let mut child = start_writer(name, path, 0);
     assert_eq!(child.wait().expect("reaped").signal(), Some(9));
     log.station(&station(2));
@@ -130,7 +130,7 @@ fn what_is_written_a_lap_too_late_is_no_event() {
     for number in 1..=128 {
         log.station(&station(number));
     }
-    // The stopped writer goes on: over the unit of 128.
+    // The stopped writer continues: over the unit of 128.
     let unit = station(999).pack().at(7);
     log.store(late, &unit, unit.seal());
     let mut reader = LogReader::open(path).expect("opened");
@@ -175,7 +175,7 @@ fn an_absurd_head_is_no_hang() {
         let mut reader = LogReader::open(path).expect("opened");
         let found = numbers(&mut reader);
         assert!(found.is_empty() || found == [1], "{found:?}");
-        // Writers go on at any head, also where it begins anew.
+        // Writers continue at any head, also where it begins anew.
         for number in 0..300 {
             log.station(&station(number));
         }

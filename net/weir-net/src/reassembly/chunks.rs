@@ -110,7 +110,7 @@ impl Chunks {
         }
     }
 
-    /// Looks up what has arrived at the position of `bytes`. A length that is no multiple of 8
+    /// Looks up what has arrived at the position of `bytes`. A length that is not a multiple of 8
     /// belongs to the last fragment of a datagram, which the caller knows.
     pub fn look(&self, store: &Store, offset: usize, bytes: &[u8]) -> Occupancy {
         let (mut any, mut same) = (false, true);
@@ -203,7 +203,7 @@ impl Chunks {
     }
 }
 
-/// The part of a fragment that lies in one chunk.
+/// The part of a fragment that is in one chunk.
 struct ChunkPart {
     place: usize,
     /// Its bytes in the chunk, and where they begin in the fragment.

@@ -49,7 +49,7 @@ impl Incoming {
         &self.transmitter.journal
     }
 
-    /// Takes a packet of the device, which lies at `packet` in the buffer, with room before it.
+    /// Takes a packet of the device, which is at `packet` in the buffer, with room before it.
     /// Returns whether it is held until further fragments come: nobody has heard of it.
     pub fn take(&mut self, buffer: &mut [u8], packet: Range<usize>, checksum: Checksum) -> bool {
         let begin = packet.start;

@@ -181,7 +181,7 @@ impl Requests {
     fn send_filled(&self, front: &MessageHead, lent: &Lent<'_>) {
         let mut room = [0; MOST_HEADER_BYTES];
         let there = (lent.len() - FROM_STATION_BYTES).min(room.len());
-        // Copied before it is checked: the station may change what lies in its ring.
+        // Copied before it is checked: the station may change what is in its ring.
         lent.copy_to(FROM_STATION_BYTES, &mut room[..there]);
         let head_bytes = usize::from(room[0] & 0xf) * 4;
         let is_allowed = self.shared.settings.division == Division::Allen;

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 /// is some, the socket is ready to poll(2), and its next call fails with it.
 ///
 /// # Errors
-/// It is no socket of IP.
+/// It is not a socket of IP.
 pub fn keep_errors(socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
     // A socket of version 6 may send to addresses of version 4.

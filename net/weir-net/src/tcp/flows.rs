@@ -289,7 +289,7 @@ impl Flows {
         flow.own_window = segment.window;
         let shift = flow.other_shift.and(flow.own_shift).unwrap_or(0);
         flow.own_window_bytes = u32::from(segment.window) << shift;
-        // What lies beyond the other side's window asks whether it is still closed.
+        // What is beyond the other side's window asks whether it is still closed.
         let ahead = segment.sequence.wrapping_sub(flow.acknowledged);
         let is_probe = ahead >= flow.other_window_bytes;
         if segment.data_bytes > 0 && !is_probe && is_before(segment.sequence, flow.sent_end) {
@@ -332,7 +332,7 @@ impl Flow {
         segment.has(FIN) && (is_before(window_end, end) || is_before(end, most))
     }
 
-    /// Whether some of a segment lies in our window, as far as the other side knows it.
+    /// Whether some of a segment is in our window, as far as the other side knows it.
     fn is_in_window(&self, segment: &Segment) -> bool {
         let Some(expected) = self.expected else { return true };
         let window_end = expected.wrapping_add(self.own_window_bytes);

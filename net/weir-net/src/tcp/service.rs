@@ -77,7 +77,7 @@ pub struct TelnetService {
     pub host: Ipv4Addr,
 }
 
-/// A connection that has ended, or an answer over one that goes on.
+/// A connection that has ended, or an answer over one that continues.
 #[derive(Debug)]
 pub enum ServiceEvent {
     /// A file was asked for by HTTP.

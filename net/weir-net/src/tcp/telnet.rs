@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(taken(&mut session, b"\xff\xfc\x18\xff\xfe\x63").1, b"");
         // Answers to what was asked: DO ECHO, DO SGA, WILL NAWS.
         assert_eq!(taken(&mut session, b"\xff\xfd\x01\xff\xfd\x03\xff\xfb\x1f").1, b"");
-        // The same again is no change.
+        // The same again is not a change.
         assert_eq!(taken(&mut session, b"\xff\xfd\x01").1, b"");
         // A client that echoes is declined; one that wants no echo is told so.
         assert_eq!(taken(&mut session, b"\xff\xfb\x01").1, b"\xff\xfe\x01");

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Transfers that have ended and are still shown.
 const MOST_ENDED: usize = 32;
 
-/// Whether a transfer goes on.
+/// Whether a transfer continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TransferState {
-    /// It goes on.
+    /// It continues.
     Running,
     /// The whole file has arrived.
     Completed,
@@ -27,7 +27,7 @@ pub enum TransferState {
 /// How a transfer stands, or how it ended.
 #[derive(Clone, Debug, Serialize)]
 pub struct TransferReport {
-    /// Whether it goes on.
+    /// Whether it continues.
     pub state: TransferState,
     /// The local process that asked for it, by its own account; `None` where a client did.
     pub pid: Option<u32>,
@@ -45,7 +45,7 @@ pub struct TransferReport {
     pub block_bytes: u16,
     /// Blocks of a window.
     pub window: u16,
-    /// The side that has its turn, while it goes on.
+    /// The side that has its turn, while it continues.
     pub waits_for: Option<WaitedSide>,
     /// What was counted.
     #[serde(flatten)]

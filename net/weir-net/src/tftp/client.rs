@@ -403,7 +403,7 @@ impl Running<'_> {
         };
         let took_ns = self.now_ns().saturating_sub(now_ns);
         if let Some(side) = &mut self.side {
-            // The time that our file takes is no silence of the other side.
+            // The time that our file takes is not a silence of the other side.
             side.flow_mut().held(took_ns);
         }
         match taken {

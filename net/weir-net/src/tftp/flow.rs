@@ -129,7 +129,7 @@ impl TransferChanges {
     }
 }
 
-/// How a transfer goes on, whichever way the file travels.
+/// How a transfer continues, whichever way the file travels.
 #[derive(Debug)]
 pub struct TransferFlow {
     pub(super) timer: ResendTimer,

@@ -63,7 +63,7 @@ pub struct FileReceiver {
     is_done: bool,
     /// The other side has announced so many bytes; fewer are not the whole file.
     announced_bytes: u64,
-    /// How it goes on.
+    /// How it continues.
     pub flow: TransferFlow,
     decoder: Decoder,
     text: Vec<u8>,

@@ -87,7 +87,7 @@ pub struct FileSender {
     window_sent_ns: Option<u64>,
     went_back_ns: u64,
     is_again: bool,
-    /// How it goes on.
+    /// How it continues.
     pub flow: TransferFlow,
     text: Vec<u8>,
 }

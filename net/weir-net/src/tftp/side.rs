@@ -30,7 +30,7 @@ impl<S: Source, K: Sink> FileSide<S, K> {
     /// Takes a block or an acknowledgement.
     ///
     /// # Errors
-    /// The transfer cannot go on.
+    /// The transfer cannot continue.
     pub fn take(&mut self, packet: &TftpPacket<'_>, now_ns: u64) -> Result<(), Stopped> {
         match (self, packet) {
             (FileSide::Sends(sender, _), TftpPacket::Ack { block }) => {
@@ -99,7 +99,7 @@ impl<S: Source, K: Sink> FileSide<S, K> {
         }
     }
 
-    /// Returns how it goes on.
+    /// Returns how it continues.
     pub fn flow(&self) -> &TransferFlow {
         match self {
             FileSide::Sends(sender, _) => &sender.flow,
@@ -107,7 +107,7 @@ impl<S: Source, K: Sink> FileSide<S, K> {
         }
     }
 
-    /// Returns how it goes on, to note what happens.
+    /// Returns how it continues, to note what happens.
     pub fn flow_mut(&mut self) -> &mut TransferFlow {
         match self {
             FileSide::Sends(sender, _) => &mut sender.flow,

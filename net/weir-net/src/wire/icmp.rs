@@ -361,7 +361,7 @@ impl<'a> Quoted<'a> {
     }
 }
 
-/// Joins two words as they lie in a message.
+/// Joins two words as they are in a message.
 fn words(first: u16, second: u16) -> [u8; 4] {
     (u32::from(first) << 16 | u32::from(second)).to_be_bytes()
 }

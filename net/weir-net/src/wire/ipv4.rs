@@ -59,8 +59,8 @@ impl Header {
     /// returns its length.
     ///
     /// Returns `None`, and writes nothing, where that is not a valid header: more than 40 bytes of
-    /// options, `out` too short, a total length below the header's, an offset that is no multiple
-    /// of 8.
+    /// options, `out` too short, a total length below the header's, an offset that is not a
+    /// multiple of 8.
     #[must_use]
     pub fn emit(&self, options: &[u8], out: &mut [u8]) -> Option<usize> {
         let header_bytes = LEAST_HEADER_BYTES + options.len().next_multiple_of(4);

@@ -8,7 +8,7 @@ use super::ipv4::protocol;
 /// an example; here the checksum and the urgent pointer count too. No link makes such fragments:
 /// the smallest MTU, 68 bytes, leaves 48 bytes after a header without options.
 pub const LEAST_TCP_BYTES: usize = 20;
-/// Where the checksum lies in the TCP header.
+/// Where the checksum is in the TCP header.
 pub const TCP_CHECKSUM_AT: usize = 16;
 
 /// Source and destination port.

@@ -106,7 +106,7 @@ mod tests {
         );
     }
 
-    /// A packet of 9 ms lies within one tick of 16.7 ms: only the mean of many tells its length.
+    /// A packet of 9 ms is within one tick of 16.7 ms: only the mean of many tells its length.
     #[test]
     fn the_clock_has_an_error_of_its_own() {
         let costs = Machine::named("pdp11-45").and_then(|machine| Costs::of(&machine)).expect("it");

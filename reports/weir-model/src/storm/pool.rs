@@ -9,7 +9,7 @@ use crate::heap::EventHeap;
 use weir_policy::pool::{Action, PoolEvent, PoolPolicy, PoolSettings, Rule};
 use weir_policy::random::Random;
 
-/// What lies in a frame or in a place of the file: the stream, which of its lives, and the block.
+/// What is in a frame or in a place of the file: the stream, which of its lives, and the block.
 type Content = Option<(u32, u32, u64)>;
 
 /// The error of a failed transfer (EIO).

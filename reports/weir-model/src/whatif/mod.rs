@@ -27,7 +27,7 @@ pub struct Changes {
 /// Why nothing can be predicted.
 #[derive(Debug, thiserror::Error)]
 pub enum WhatIfError {
-    /// The text is no report.
+    /// The text is not a report.
     #[error("it is not a report of weir run --json: {0}")]
     NoReport(String),
     /// The report says too little.
@@ -97,7 +97,7 @@ impl Forecast {
 /// Predicts what a pipeline would take.
 ///
 /// # Errors
-/// The text is no report, says too little, or a change names a stage that it does not have.
+/// The text is not a report, says too little, or a change names a stage that it does not have.
 pub fn forecast(text: &str, host: &Machine, changes: &Changes) -> Result<Forecast, WhatIfError> {
     let report = Report::read(text)?;
     let mut plan = Plan::of(&report, host)?;

@@ -19,7 +19,8 @@ const ROWS: [(&str, &str); 7] = [
     ("driver send elapsed", "icmp, bare, send"),
     ("driver receive elapsed", "icmp, bare, receive"),
 ];
-/// User and kernel time of a packet: here they are not told apart, so their sums stand beside each other.
+/// User and kernel time of a packet: here they are not told apart, so their sums are beside each
+/// other.
 const CPU: [&str; 2] = ["user CPU a packet", "kernel CPU a packet"];
 const CPU_CASE: &str = "icmp, bare, log synchronous, 64 under way, CPU";
 const COPIES: &str = "slow-down of send and receive with four copies";

@@ -14,7 +14,7 @@ const CHUNKS_KIB: [u64; 8] = [2, 4, 6, 8, 12, 16, 24, 32];
 /// The transfer and the pipe by which the conclusion is checked.
 const SHOWN_KIB: (u64, u64) = (8, 32);
 
-/// Whether the figures are of one CPU. Franke's tables are of two, so they do not stand beside these.
+/// Whether the figures are of one CPU. Franke's tables are of two, so they are not beside these.
 fn is_one_cpu(cases: &[&CaseRecord]) -> bool {
     cases.first().is_some_and(|case| case.placement == Placement::SameCpu)
 }

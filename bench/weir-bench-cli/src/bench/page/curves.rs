@@ -171,7 +171,7 @@ pub fn distributions(report: &Report) -> Result<String, DrawError> {
         chart
             .configure_mesh()
             .disable_x_mesh()
-            // Those of `scale` stand below.
+            // Those of `scale` are below.
             .x_label_formatter(&|_| String::new())
             .y_labels(5)
             .y_label_formatter(&|y| format!("{:.0} %", y * 100.0))

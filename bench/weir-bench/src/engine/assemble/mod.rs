@@ -244,7 +244,7 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// Rounds to six significant digits: more are no measurement, and much of the report's size.
+/// Rounds to six significant digits: more would be no measurement, and much of the report's size.
 fn significant(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }

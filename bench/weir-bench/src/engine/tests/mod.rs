@@ -195,7 +195,7 @@ fn a_long_run_has_a_million_batches_at_most() {
     assert_eq!(String::from_utf8_lossy(&said).matches("Batch").count(), 3);
 }
 
-/// What a cell took with many rounds was kept as its least time, wherever it went on for a moment
+/// What a cell took with many rounds was kept as its least time, wherever it continued for a moment
 /// longer than it was to. So later runs with a small budget gave their cells no time at all.
 #[test]
 fn the_least_time_of_a_cell_is_that_of_one_round() {

@@ -243,7 +243,7 @@ fn what_is_less_its_resolution_is_represented_by_the_middle() {
     assert!((report.cases[0].estimate - 35.0).abs() < 1e-9, "{}", report.cases[0].estimate);
 }
 
-/// One of 130 and one of 220 ns seemed alike, since the first is no half of the other.
+/// One of 130 and one of 220 ns seemed alike, since the first is not half of the other.
 #[test]
 fn lines_above_the_most_of_near_ones_are_far() {
     let mut host = host(15, true);
@@ -390,7 +390,7 @@ fn a_run_of_many_rounds_is_paired_as_one_of_few() {
     assert_eq!(many.cases[2].batches, few.cases[2].batches * AGAIN);
 }
 
-/// In consecutive runs, the estimate of each lies in the interval of the next.
+/// In consecutive runs, the estimate of each is in the interval of the next.
 #[test]
 fn runs_of_the_same_host_agree_within_their_intervals() {
     let mut host = host(7, false);

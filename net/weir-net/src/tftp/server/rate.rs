@@ -67,7 +67,7 @@ mod tests {
             }
         }
         assert!((1_000_000..=1_013_000).contains(&sent), "{sent} bytes in a second");
-        // Time in which nothing was to be sent is no credit.
+        // Time in which nothing was to be sent is not credit.
         now_ns = 60_000_000_000;
         sent = 0;
         while rate.held_until_ns(now_ns).is_none() {

@@ -75,7 +75,7 @@ impl TftpServer {
         see(&report);
     }
 
-    /// Ends the transfer of a client for another one. One that goes on is told of and not shown:
+    /// Ends the transfer of a client for another one. One that continues is told of and not shown:
     /// anybody can send requests, and these would push out the transfers.
     fn give_up(&mut self, client: SocketAddr, see: &mut dyn FnMut(&TransferReport)) {
         let now_ns = self.now_ns();

@@ -14,10 +14,10 @@ use crate::log::FlowChange;
 use std::io;
 use std::net::SocketAddr;
 
-/// Whether a transfer goes on.
+/// Whether a transfer continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferPhase {
-    /// It goes on.
+    /// It continues.
     Runs,
     /// The file is complete, and the last acknowledgement may have to be sent again.
     Lingers,
@@ -107,7 +107,7 @@ impl Transfer {
         }
     }
 
-    /// Returns whether it goes on.
+    /// Returns whether it continues.
     pub fn state(&self) -> TransferPhase {
         match (self.over, self.lingers_until_ns) {
             (true, _) => TransferPhase::Ended,
@@ -116,7 +116,7 @@ impl Transfer {
         }
     }
 
-    /// Whether a request of its client is its own once more: any while it goes on, and while it
+    /// Whether a request of its client is its own once more: any while it continues, and while it
     /// lingers the one that it has come of.
     pub fn is_asked_again(&self, name: &str, writes: bool) -> bool {
         match self.state() {
@@ -232,12 +232,12 @@ impl Transfer {
         Ok(())
     }
 
-    /// Returns how it goes on.
+    /// Returns how it continues.
     pub fn flow(&self) -> &TransferFlow {
         self.side.flow()
     }
 
-    /// Returns how it goes on, to note what happens.
+    /// Returns how it continues, to note what happens.
     pub fn flow_mut(&mut self) -> &mut TransferFlow {
         self.side.flow_mut()
     }

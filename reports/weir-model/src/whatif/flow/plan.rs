@@ -185,7 +185,7 @@ fn stage(report: &Report, of: &MeasuredStage) -> Result<Stage, WhatIfError> {
         }),
     };
     let (bytes_in, bytes_out) = (bytes(input)?, bytes(output)?);
-    // A stage without pipes goes on in steps of its own.
+    // A stage without pipes continues in steps of its own.
     let todo = bytes_in.or(bytes_out).unwrap_or(1 << 26).max(1) as f64;
     let gain = bytes_out.unwrap_or(0) as f64 / todo;
     let (read, write) = (size(of.bytes_in, of.read_calls), size(of.bytes_out, of.write_calls));
