@@ -319,7 +319,7 @@ fn check_range(operation: &'static str, (at, bytes): (u64, u64), length: u64) ->
     Err(Error::new(ErrorKind::Invalid, operation, "the region", why))
 }
 
-/// Calls `each` with every part of a range that lies in one page, once the page is in memory.
+/// Calls `each` with every part of a range that is in one page, once the page is in memory.
 fn each_page(
     pager: &mut Pager,
     (at, bytes): (u64, usize),
@@ -348,7 +348,7 @@ fn places(runs: &[Run], page_bytes: u64, length: u64) -> Vec<(u64, u64)> {
     runs.iter().map(place).collect()
 }
 
-/// The pages of a working set that lie in a region.
+/// The pages of a working set that are in a region.
 fn runs(working_set: &[(u64, u64)], page_bytes: u64, length: u64) -> Vec<Run> {
     let inside = |(at, bytes): &(u64, u64)| {
         let bytes = (*bytes).min(length.checked_sub(*at)?);

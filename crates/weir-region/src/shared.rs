@@ -314,7 +314,7 @@ fn serve(shared: &Owned, kick: &Kick) {
             }
             for (page, writes) in faults.drain(..) {
                 let fetch = || match shared.lock().fetch_for(member, page, writes) {
-                    // It has died, which is no failure of the file.
+                    // It has died, which is not a failure of the file.
                     Err(_) if member.is_gone() => Ok(()),
                     result => result,
                 };

@@ -1,5 +1,5 @@
 //! What regions promise that take their memory from a pool: together they stay within its budget,
-//! they get and give memory as they need it, and streams of the pool go on beside them.
+//! they get and give memory as they need it, and streams of the pool continue beside them.
 
 use common::{Random, say, start};
 use regions::pool_bytes;
@@ -257,7 +257,7 @@ fn the_kernel_counts_no_more_than_the_budget() {
         common::stop(process);
         most = most.max(pool_bytes(child.id()));
         rustix::process::kill_process(process, rustix::process::Signal::CONT).expect("continued");
-        // sleep: it goes on for a while before the next look.
+        // sleep: it continues for a while before the next look.
         std::thread::sleep(Duration::from_millis(5));
     }
     common::kill(&mut child);

@@ -122,7 +122,7 @@ fn processes_share_a_region_and_a_member_that_dies_harms_nobody() {
         }
     };
     (1..=3).for_each(|me| far(&region, me, 1000));
-    // Killed wherever it is; the others go on.
+    // Killed wherever it is; the others continue.
     kill(&mut members[1].0);
     let _ = members.remove(1);
     let now = (rounds(&region, 1), rounds(&region, 3));

@@ -270,7 +270,7 @@ fn shared_regions_in_a_pool_stay_within_its_budget_as_the_kernel_counts_it() {
             assert!(mapped <= bytes, "a member has {mapped} bytes of {bytes}");
         }
         rustix::process::kill_process(process, rustix::process::Signal::CONT).expect("continued");
-        // sleep: it goes on for a while before the next look.
+        // sleep: it continues for a while before the next look.
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(owner.try_wait().expect("asked").is_none(), "somebody found a wrong word");

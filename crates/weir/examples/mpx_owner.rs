@@ -7,7 +7,7 @@
 //!
 //! At the end of the last channel it prints how much has come, and the checksum of everything. Then
 //! it ends, unless `--stay` is given. With `--echo` it sends back what comes. Kill a peer at any time:
-//! its channels end, and the others go on.
+//! its channels end, and the others continue.
 
 mod common;
 

@@ -17,7 +17,7 @@ use weir::{Event, Port, PortOptions, Result, Timeout};
 /// Read a weir port and count what comes.
 #[derive(Parser)]
 struct Args {
-    /// The name of the port; one without a `/` lies in the user's directory of names
+    /// The name of the port; one without a `/` is in the user's directory of names
     name: PathBuf,
     /// End when this many writers have come and all are gone
     #[arg(long, default_value_t = 1)]

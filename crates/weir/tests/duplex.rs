@@ -280,7 +280,7 @@ fn until_closed(mut write: impl FnMut() -> weir::Result<()>) -> bool {
     false
 }
 
-/// A writer goes on in a new memory at once, and its reader once it has drained the old one. Each
+/// A writer continues in a new memory at once, and its reader once it has drained the old one. Each
 /// looked for the other's end in its own memory.
 #[test]
 fn a_pipe_that_moves_to_another_memory_tells_an_end_from_a_death() {

@@ -1,4 +1,4 @@
-//! Elastic pipes: a writer goes on while its reader rests, and nothing is lost.
+//! Elastic pipes: a writer continues while its reader rests, and nothing is lost.
 
 mod common;
 

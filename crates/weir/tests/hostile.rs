@@ -1,4 +1,4 @@
-//! A peer that writes anything anywhere: the other end gets wrong bytes or an error, and goes on.
+//! A peer that writes anything anywhere: the other end gets wrong bytes or an error, and continues.
 
 mod common;
 #[path = "common/raw.rs"]
@@ -223,7 +223,7 @@ fn no_wait_outlives_the_peer_whoever_scribbles_on() {
     }
 }
 
-/// The wait tells which end it is, and goes on with the others.
+/// The wait tells which end it is, and continues with the others.
 #[test]
 fn a_corrupt_end_holds_up_no_other_in_a_wait() {
     let (mut honest, reader) = weir::pipe(&options()).expect("a pipe");
@@ -277,7 +277,7 @@ fn what_comes_in_place_of_the_next_memory_is_refused() {
 }
 
 /// A writer sends as the next memory what does not follow. Some of it was an error of a call that
-/// the reader had not made, and a reader that had refused a memory went on in it.
+/// the reader had not made, and a reader that had refused a memory continued in it.
 #[test]
 fn a_memory_that_does_not_follow_is_corrupt_and_is_not_gone_to() {
     use std::mem::offset_of;

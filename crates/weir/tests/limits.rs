@@ -477,7 +477,7 @@ fn in_a_role() {
         }
     };
     let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-    // The pipes that exist go on working.
+    // The pipes that exist continue working.
     for (writer, reader) in &mut kept {
         writer.write(b"x").expect("written");
         reader.read(&mut [0]).expect("read");

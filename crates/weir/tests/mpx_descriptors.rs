@@ -30,7 +30,7 @@ fn start(exchange: &mut Exchange, channel: ChannelId, program: &str, words: &[&s
     command.spawn().expect("started")
 }
 
-/// Both sides go on until the peer has received what `ends` accepts.
+/// Both sides continue until the peer has received what `ends` accepts.
 fn until(
     exchange: &mut Exchange,
     peer: &mut MpxPeer,
@@ -88,7 +88,7 @@ fn a_program_reads_and_writes_a_channel() {
     lines.sort();
     assert!(back == lines.concat().as_bytes(), "{} bytes", back.len());
     assert!(child.wait().expect("ended").success());
-    // The channel goes on, and is the owner's again.
+    // The channel continues, and is the owner's again.
     peer.send(there, b"after").expect("sent");
     assert_eq!(receive(&mut exchange.owner, 1)[0].bytes, b"after");
     exchange.owner.send(here, b"too").expect("sent");

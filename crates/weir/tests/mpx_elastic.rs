@@ -1,4 +1,4 @@
-//! Channels whose senders go on while the receiver rests (docs/contracts/mpx.md, 19 to 21).
+//! Channels whose senders continue while the receiver rests (docs/contracts/mpx.md, 19 to 21).
 
 mod common;
 #[path = "common/exchange.rs"]
@@ -224,7 +224,7 @@ fn nothing_is_moved_while_the_receiver_keeps_up_or_did_not_ask() {
     assert_eq!(pool.account().put_bytes, 0);
 }
 
-/// The limit of a channel holds, and that of the pool; then the sender waits, and goes on later.
+/// The limit of a channel holds, and that of the pool; then the sender waits, and continues later.
 #[test]
 fn the_budget_holds_and_then_the_sender_waits() {
     for (most_bytes, of_pool) in [(200_000_u64, false), (1 << 40, true)] {
@@ -378,7 +378,7 @@ fn a_backlog_is_moved_on_to_channels_and_descriptors() {
     assert!(reader.join().expect("no panic") == bytes);
 }
 
-/// A record of a backlog that lies in two blocks of the pool was counted twice where it was moved on.
+/// A record of a backlog that is in two blocks of the pool was counted twice where it was moved on.
 #[test]
 fn records_that_are_moved_on_are_counted_once() {
     let pool = pool(4 << 20);

@@ -1,4 +1,4 @@
-//! kill -9 of peers and owners of an mpx at random moments. Others go on, each accepted channel
+//! kill -9 of peers and owners of an mpx at random moments. Others continue, each accepted channel
 //! closes once, and what was sent is whole and in order. A stopped process is not dead.
 //!
 //! `WEIR_KILLS=10000` for more.

@@ -1,4 +1,4 @@
-//! What is called may panic: nothing else is lost, and channels go on.
+//! What is called may panic: nothing else is lost, and channels continue.
 
 mod common;
 #[path = "common/exchange.rs"]

@@ -153,8 +153,8 @@ fn a_long_write_is_published_by_segments() {
 
 #[test]
 fn a_sleeping_reader_is_woken_by_the_first_segment() {
-    // The pipe is smaller than the write, and the writer goes on only when the reader has read: so
-    // a reader woken by the whole write alone would never wake.
+    // The pipe is smaller than the write, and the writer continues only when the reader has read:
+    // so a reader woken by the whole write alone would never wake.
     let options = small().segment_bytes(1024).waiting(Waiting::Sleep);
     let (mut writer, mut reader) = pipe(&options).expect("made");
     std::thread::scope(|scope| {
@@ -416,7 +416,7 @@ fn a_segment_gives_way_to_another_capacity() {
     assert_eq!(writer.sizes().segment_bytes, 512);
 }
 
-/// The process's watcher went on knowing the socket of an end that was made a handle.
+/// The process's watcher continued knowing the socket of an end that was made a handle.
 #[test]
 fn an_end_that_was_made_a_handle_can_be_opened_again_in_its_process() {
     let (mut writer, mut reader) = pipe(&small()).expect("made");

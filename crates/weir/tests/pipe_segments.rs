@@ -111,8 +111,8 @@ fn all_sizes_that_were_asked_for_together_are_taken_up() {
     }
 }
 
-/// A reader went on with the segment that the pipe had when it was opened. It did not wake a writer for a
-/// shorter one, which found the room after up to 20 ms.
+/// A reader continued with the segment that the pipe had when it was opened. It did not wake a
+/// writer for a shorter one, which found the room after up to 20 ms.
 #[test]
 fn a_reader_wakes_its_writer_for_the_segment_that_this_has_set() {
     let options = Options::new().capacity_bytes(65_536).waiting(Waiting::Sleep);

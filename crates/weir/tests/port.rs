@@ -52,7 +52,7 @@ fn messages_come_whole() {
     assert_eq!(writer.account().expect("mine").records, sent.len() as u64);
 }
 
-/// The head of a message may be the last thing in the ring: its bytes then lie at the beginning.
+/// The head of a message may be the last thing in the ring: its bytes then are at the beginning.
 #[test]
 fn messages_come_whole_whose_head_ends_the_ring() {
     let (_directory, name) = place();

@@ -1,4 +1,4 @@
-//! Elastic ports: writers go on while their reader rests, and nothing is lost
+//! Elastic ports: writers continue while their reader rests, and nothing is lost
 //! (docs/contracts/port.md, 33).
 
 mod common;
@@ -205,7 +205,7 @@ fn a_killed_reader_leaves_nothing_that_holds_a_writer_up() {
     assert!(Came::default().one(&mut port, PATIENCE));
 }
 
-/// A pool of memory only is full some time. Then writers wait, and go on as the reader receives.
+/// A pool of memory only is full some time. Then writers wait, and continue as the reader receives.
 #[test]
 fn the_budget_holds_and_a_full_pool_makes_writers_wait() {
     let (_directory, name) = place();

@@ -1,5 +1,5 @@
 //! Writers that overwrite their own rings, the board that all share, and their sockets. The
-//! reader and the other writers go on (docs/contracts/port.md, 19).
+//! reader and the other writers continue (docs/contracts/port.md, 19).
 
 mod common;
 #[path = "common/raw.rs"]

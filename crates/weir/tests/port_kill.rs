@@ -1,4 +1,4 @@
-//! kill -9 of writers and readers of ports at random moments. The others go on, each dead writer
+//! kill -9 of writers and readers of ports at random moments. The others continue, each dead writer
 //! gives what it committed and one end, and nothing else is lost, doubled or torn.
 //!
 //! `WEIR_KILLS=100000` for more (`just torture`).
@@ -125,7 +125,7 @@ fn killed_writers_lose_nothing_and_hold_up_nobody() {
         kill(&mut victim.child);
         let mut said = [0; 8];
         victim.said.read_exact_at(&mut said, 0).expect("said");
-        // Everything that it counted as sent comes, then its end. The others go on meanwhile.
+        // Everything that it counted as sent comes, then its end. The others continue meanwhile.
         let mut others = 0;
         while !seen.ended.contains_key(&pid) {
             seen.receive(&mut port, &mut buffer);

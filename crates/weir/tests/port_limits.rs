@@ -234,7 +234,7 @@ fn what_is_called_for_a_message_may_fork() {
         })
     });
     assert_eq!((count, seen), (3, 3));
-    // The port goes on here.
+    // The port continues here.
     sends(&mut writer);
     let received = port.receive_timeout(&mut buffer, time).expect("received");
     assert_eq!(received.event, Event::Message { bytes: 2000 });

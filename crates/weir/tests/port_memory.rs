@@ -85,7 +85,7 @@ fn sparse(bytes: u64, header: &[u8], more: SealFlags) -> OwnedFd {
     rustix::fs::ftruncate(&file, bytes).expect("sized");
     rustix::io::pwrite(&file, header, 0).expect("written");
     if more.is_empty() {
-        // A mere count of blocks finds enough: these lie behind the end.
+        // A mere count of blocks finds enough: these are behind the end.
         let keep = FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(&file, keep, bytes, bytes).expect("allocated");
     }

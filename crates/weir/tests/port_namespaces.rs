@@ -1,4 +1,4 @@
-//! Ports between containers: processes whose pids or clocks lie in different namespaces
+//! Ports between containers: processes whose pids or clocks are in different namespaces
 //! (docs/contracts/port.md). They need root, and are skipped where namespaces cannot be made.
 
 mod common;

@@ -144,8 +144,8 @@ fn one_that_hands_its_ring_over_after_a_look_is_heard_by_who_polls() {
     }
 }
 
-/// The death of a process is no change of its socket, which a child of it keeps. The descriptor of the
-/// other end was not readable.
+/// The death of a process is not a change of its socket, which a child of it keeps. The descriptor
+/// of the other end was not readable.
 #[test]
 fn one_whose_child_keeps_its_socket_is_heard_to_die_by_who_polls() {
     let (_directory, name) = place();

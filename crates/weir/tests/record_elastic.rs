@@ -1,4 +1,4 @@
-//! Elastic record pipes: a writer goes on while its reader rests, and nothing is lost
+//! Elastic record pipes: a writer continues while its reader rests, and nothing is lost
 //! (docs/contracts/pool.md).
 
 mod common;

@@ -147,7 +147,7 @@ fn come_to_listen(name: &Path, word: &[u8]) -> (OwnedFd, Vec<TcpStream>) {
     (socket, others)
 }
 
-/// A connection that was no end of the kind that was waited for was closed by who accepted.
+/// A connection that was not an end of the kind that was waited for was closed by who accepted.
 #[test]
 fn what_is_sent_behind_a_pipe_holds_up_no_listener() {
     let (_directory, name) = common::place();
@@ -222,7 +222,7 @@ fn what_comes_with_half_a_channel_holds_up_nobody_who_opens_it() {
     assert_eq!(error.expect_err("no channel of records").kind(), ErrorKind::Invalid);
 }
 
-/// A message that is no handle, and one with more descriptors than a handle has.
+/// A message that is not a handle, and one with more descriptors than a handle has.
 #[test]
 fn what_comes_in_place_of_a_handle_holds_up_nobody_who_receives_it() {
     for (text, count) in [("nonsense", 2), ("weir-writer", 1), ("weir-writer", 5)] {

@@ -179,7 +179,7 @@ fn waiting_blocks_nobody() {
         let waiting = tokio::spawn(async move { stream.next().await });
         let mut ticks = 0;
         while ticks < 20 {
-            // sleep: the other task waits during this time, and this one goes on.
+            // sleep: the other task waits during this time, and this one continues.
             tokio::time::sleep(Duration::from_millis(1)).await;
             ticks += 1;
         }

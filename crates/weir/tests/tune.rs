@@ -105,7 +105,7 @@ fn a_shift_is_a_part_of_each_pipes_capacity() {
 fn what_is_no_size_is_named() {
     let said = under(&[("WEIR_PIPE_SIZE", "much")]);
     assert!(said.starts_with("cannot use WEIR_PIPE_SIZE: 'much' is not a size"), "{said}");
-    // Of bytes that are no text it was as if they were not there.
+    // Of bytes that are not a text it was as if they were not there.
     let said = in_role("tells", &[("WEIR_PIPE_SIZE", OsStr::from_bytes(b"64K\xff"))]);
     assert!(said.starts_with("cannot use WEIR_PIPE_SIZE: '64K\u{fffd}' is not a size"), "{said}");
     let said = under(&[("WEIR_PIPE_SIZE", "4G")]);

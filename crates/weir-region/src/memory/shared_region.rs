@@ -177,7 +177,7 @@ impl MemberMemory {
         self.map.is_here()
     }
 
-    /// The owner has died. Whoever waits for a page goes on with zeros, and learns here that they
+    /// The owner has died. Whoever waits for a page continues with zeros, and learns here that they
     /// are none of the region's.
     pub(crate) fn lose(&self) {
         // Release: pairs with the Acquire in `is_lost`. It comes before the zeros do.

@@ -328,7 +328,7 @@ impl LaneRing for LinkRing<'_> {
         let word = unsafe { &*place.cast::<AtomicU32>() };
         // Relaxed: `LaneWriter::publish` releases it.
         word.store(head, Ordering::Relaxed);
-        // SAFETY: as in `put`, of which this is the case that nothing goes on at the beginning.
+        // SAFETY: as in `put`, of which this is the case that nothing continues at the beginning.
         unsafe { copy_short(bytes.as_ptr(), place.wrapping_add(HEAD_BYTES), bytes.len()) };
         true
     }

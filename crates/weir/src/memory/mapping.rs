@@ -80,13 +80,13 @@ impl MirroredArea {
         self.start.as_ptr().wrapping_add(position as usize & self.mask)
     }
 
-    /// Whether a part lies before the end, and needs no mirror.
+    /// Whether a part is before the end, and needs no mirror.
     pub(super) fn is_one_piece(&self, position: u64, bytes: usize) -> bool {
         (position as usize & self.mask) + bytes <= self.bytes
     }
 }
 
-/// A type that may lie in shared memory.
+/// A type that may be in shared memory.
 ///
 /// # Safety
 /// It consists of atomics, for which any bytes are a value, and a page is aligned enough for it.
@@ -147,7 +147,7 @@ impl Mapping {
             MapAccess::Own | MapAccess::Inherited => ProtFlags::READ | ProtFlags::WRITE,
         };
         let (to, kind) = (self.at(at, bytes).cast(), MapFlags::SHARED | MapFlags::FIXED);
-        // SAFETY: the range lies in what was reserved (`at` asserts), where nothing else is.
+        // SAFETY: the range is in what was reserved (`at` asserts), where nothing else is.
         unsafe { rustix::mm::mmap(to, bytes, how, kind, file, from) }.map(drop)
     }
 
@@ -213,7 +213,7 @@ impl Mapping {
     /// The area of `bytes` that begins at a place.
     pub(super) fn mirrored(&self, at: usize, bytes: usize) -> MirroredArea {
         assert!(bytes == 0 || bytes.is_power_of_two(), "an area of {bytes} bytes");
-        // The heap, which stands in for mappings under miri, has no mirrors.
+        // The heap, which is in for mappings under miri, has no mirrors.
         let copies = if cfg!(miri) { 1 } else { 2 };
         let start = NonNull::new(self.at(at, copies * bytes)).expect("a mapping is not at 0");
         MirroredArea { start, bytes, mask: bytes.saturating_sub(1) }

@@ -15,7 +15,7 @@ use weir_ring::primitive::{AtomicU32, AtomicU64, Ordering};
 use weir_sys::forks::ParentOnly;
 use weir_sys::may_reach;
 
-/// The words that can lie on a page.
+/// The words that can be on a page.
 pub trait PageContent: AtomicWords {
     /// The name of its files in /proc.
     const FILE: &'static str;

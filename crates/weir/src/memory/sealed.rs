@@ -169,7 +169,7 @@ pub fn refused(why: impl Into<Text>) -> Error {
 /// A private copy of the first words of a file, which others may change at any time.
 pub struct FirstWords(Vec<u8>);
 
-/// The words that are written when a memory is made lie within these bytes.
+/// The words that are written when a memory is made are within these bytes.
 const BEGINNING_BYTES: usize = 128;
 
 impl FirstWords {

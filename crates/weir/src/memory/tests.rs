@@ -306,7 +306,7 @@ fn a_forked_child_has_no_end_of_its_parent_s() {
 }
 
 /// A call finds once that the memory is mapped in its process. What it calls may fork, and then the
-/// child goes on within that call.
+/// child continues within that call.
 #[test]
 fn a_child_that_is_forked_within_a_receiving_call_gets_an_error() {
     use crate::{ErrorKind, Options, records};

@@ -128,7 +128,7 @@ impl FrameTransfers {
         self.slots.len() - self.free.len()
     }
 
-    /// Prepares the transfer of frames that lie in a row in the file, from `offset` on, and takes
+    /// Prepares the transfer of frames that are in a row in the file, from `offset` on, and takes
     /// their loans out of `loans`. Returns false and leaves the loans there if there is no room for
     /// a transfer, if there are no loans or more than [`MOST_PIECES`], if their directions differ,
     /// or in a forked child.

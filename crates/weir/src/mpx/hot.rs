@@ -1,9 +1,9 @@
 //! Hot lanes: the reader looks at them by itself, because something came on them recently.
 //!
 //! A reader that looks away from a lane whenever it has run dry makes the writer set a bit for
-//! each record while both run. So the reader goes on looking at some lanes until it sleeps. A reader
-//! that has not slept for long also saves the writer the fence after each record: instead it passes
-//! a barrier on all CPUs before it looks away ([`Fencing`]).
+//! each record while both run. So the reader continues looking at some lanes until it sleeps. A
+//! reader that has not slept for long also saves the writer the fence after each record: instead it
+//! passes a barrier on all CPUs before it looks away ([`Fencing`]).
 
 use super::link_end::LinkEnd;
 use crate::park::barrier;

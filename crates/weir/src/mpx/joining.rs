@@ -23,8 +23,8 @@ impl<R> Participant<R> {
     ///
     /// # Errors
     /// [`Invalid`]: the channel has ended, is not open, is another mpx, is connected or has an input;
-    /// or the descriptor is not open for reading, or is no stream of bytes. [`Forked`]. Those of the
-    /// kernel.
+    /// or the descriptor is not open for reading, or is not a stream of bytes. [`Forked`]. Those of
+    /// the kernel.
     ///
     /// [`Invalid`]: ErrorKind::Invalid
     /// [`Forked`]: ErrorKind::Forked

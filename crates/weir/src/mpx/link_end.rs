@@ -286,7 +286,7 @@ impl LinkEnd {
         sleep::retract(&self.map.lane(self.out(number)).reader.wanted, 1);
     }
 
-    /// Whether there is room for a writer that waited for it. If not, it goes on waiting.
+    /// Whether there is room for a writer that waited for it. If not, it continues waiting.
     pub fn has_room_again(&mut self, number: u32) -> Result<bool, Corrupt> {
         let id = self.out(number);
         let out = &mut self.lanes[number as usize].out;

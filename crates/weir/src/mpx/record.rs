@@ -75,7 +75,7 @@ pub enum RecordKind {
     Refused,
     /// Bytes.
     Data,
-    /// A mark that the sender set. The channel goes on.
+    /// A mark that the sender set. The channel continues.
     End,
     /// A number that the sender sent.
     Signal(u32),
@@ -85,8 +85,8 @@ pub enum RecordKind {
     Blocked,
     /// There is room again.
     Unblocked,
-    /// The descriptors that were joined to the channel have ended, and the channel goes on. The bytes
-    /// say why, if it was for an error.
+    /// The descriptors that were joined to the channel have ended, and the channel continues. The
+    /// bytes say why, if it was for an error.
     Released,
 }
 

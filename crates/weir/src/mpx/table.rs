@@ -138,7 +138,7 @@ impl ChannelTable {
         true
     }
 
-    /// Whether what comes on its partner goes to this channel. Then room in it is no news for the
+    /// Whether what comes on its partner goes to this channel. Then room in it is not news for the
     /// user.
     pub fn is_fed(&self, index: u32) -> bool {
         let ChannelEntry { partner, has_input, .. } = self.channels[index];

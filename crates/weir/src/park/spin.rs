@@ -228,7 +228,7 @@ pub fn look_quickly<T>(
     is_over: impl Fn() -> bool,
     mut look: impl FnMut() -> Option<T>,
 ) -> Option<T> {
-    // One look is no wait: it is made for a side that runs on this CPU.
+    // One look is not a wait: it is made for a side that runs on this CPU.
     if looks.rest == Rest::Stores && looks.count > 1 {
         wait_for_stores();
     }

@@ -26,7 +26,8 @@ pub trait Ring: Sized + Debug + Send {
     /// Records the position, before the end is handed on or closed.
     fn leave(&mut self, _: &Map) {}
 
-    /// Whether a reader has taken all from this memory, and may go on in the next one if that came.
+    /// Whether a reader has taken all from this memory, and may continue in the next one if that
+    /// came.
     fn has_drained(&mut self, _: &Map) -> bool {
         false
     }

@@ -83,7 +83,7 @@ fn in_next(file: &ParentOnly, this: &Map, write: impl FnOnce(&PipeHeader)) -> bo
     true
 }
 
-/// The error of a reader that cannot go on in the memory that its writer sent.
+/// The error of a reader that cannot continue in the memory that its writer sent.
 pub fn not_next(why: &'static str) -> Error {
     Error::new(ErrorKind::Corrupt, "read from", "the pipe", why)
 }

@@ -2,8 +2,8 @@
 //!
 //! While the reader keeps up nothing changes. A writer that finds its ring full wakes a thread in the
 //! reader's process, which moves the messages of that ring to the reader's pool, so that the writer
-//! can go on. Each writer has its own backlog, so turns, shares and suspended writers are those of
-//! any port.
+//! can continue. Each writer has its own backlog, so turns, shares and suspended writers are those
+//! of any port.
 
 use super::watched::Bell;
 use super::{Port, PortCounts, Received, WriterId, WriterStat};

@@ -81,7 +81,7 @@ impl PartialMessage {
         }
     }
 
-    /// Puts pieces away that lie in a buffer.
+    /// Puts pieces away that are in a buffer.
     pub fn put_away(&mut self, pieces: &[u8], room_bytes: u64) {
         self.make_room(pieces.len(), room_bytes);
         self.bytes.extend_from_slice(pieces);

@@ -125,7 +125,7 @@ impl Port {
     ) -> Result<usize> {
         self.serve(buffer, usize::MAX, timeout.into().start(), |received, buffer, place| {
             let bytes = received.event.bytes();
-            // What lies in its ring may be longer than the buffer.
+            // What is in its ring may be longer than the buffer.
             let lent = match place {
                 Some(place) => Lent::InPlace(place.view(bytes)),
                 None => Lent::Copied(&buffer[..bytes]),

@@ -23,7 +23,7 @@ use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::sleep;
 use weir_sys::forks::ParentOnly;
 
-/// The work that one call has done so far, and the time until which it may go on.
+/// The work that one call has done so far, and the time until which it may continue.
 #[derive(Debug)]
 pub struct Effort {
     until: Until,

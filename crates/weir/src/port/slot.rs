@@ -323,7 +323,7 @@ impl WriterSlot {
             end.check_here()?;
             ring.consume(&*end.map, bytes, end.dirtying.now());
             // Room must be given back well within a lap of the ring. Until then the records that
-            // were read still lie there and look as if they had been sent again.
+            // were read still are there and look as if they had been sent again.
             let owes_much = ring.owes_much();
             if self.partial.in_message {
                 self.partial.discard();

@@ -1,8 +1,9 @@
 //! The memory that the unfinished messages of all writers may use.
 //!
 //! A writer whose piece finds no room is held up until there is some. The writer whose message
-//! began first may always go on, so that messages are finished, one after the other if need be. A
-//! writer that leaves its message unfinished while others are held up is shut out after some time.
+//! began first may always continue, so that messages are finished, one after the other if need be.
+//! A writer that leaves its message unfinished while others are held up is shut out after some
+//! time.
 
 use super::slot::{WriterSlot, WriterSlots};
 use std::time::{Duration, Instant};
@@ -35,7 +36,7 @@ impl Unfinished {
         self.most_bytes.saturating_sub(self.bytes)
     }
 
-    /// Accounts for the memory that a writer uses now. Returns the writers that may go on.
+    /// Accounts for the memory that a writer uses now. Returns the writers that may continue.
     #[inline]
     pub fn account_for(&mut self, slot: &mut WriterSlot) -> Vec<u32> {
         let partial = &mut slot.partial;
@@ -52,7 +53,7 @@ impl Unfinished {
         self.make_way(slot.id.slot, is_done, has < had)
     }
 
-    /// Frees the memory of a writer that is gone. Returns the writers that may go on.
+    /// Frees the memory of a writer that is gone. Returns the writers that may continue.
     pub fn gone(&mut self, slot: &WriterSlot) -> Vec<u32> {
         self.bytes -= slot.partial.kept_bytes;
         self.held_up.retain(|held_up| *held_up != slot.id.slot);
@@ -63,13 +64,13 @@ impl Unfinished {
     }
 
     /// Lets another writer go beyond the limit, because this one is suspended and finishes nothing.
-    /// Returns the writers that may go on.
+    /// Returns the writers that may continue.
     pub fn suspended(&mut self, slot: &mut WriterSlot) -> Vec<u32> {
         slot.partial.is_first = false;
         self.make_way(slot.id.slot, true, false)
     }
 
-    /// The writers that may go on after this one finished or gave memory back.
+    /// The writers that may continue after this one finished or gave memory back.
     fn make_way(&mut self, place: u32, is_done: bool, gave_back: bool) -> Vec<u32> {
         let was_first = is_done && self.first == Some(place);
         if was_first {
@@ -84,7 +85,7 @@ impl Unfinished {
 
     /// Holds a writer up for whose piece there is no room, unless others only keep memory for
     /// later, or it is the writer that may go beyond the limit. Returns whether it is held up, and
-    /// which writer goes on instead.
+    /// which writer continues instead.
     pub fn hold_up(&mut self, place: u32, slots: &mut WriterSlots) -> (bool, Option<u32>) {
         let all = slots.iter_mut().flatten();
         let given_back: u64 = all.map(|slot| slot.partial.give_back_memory()).sum();

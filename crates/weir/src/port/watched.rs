@@ -1,4 +1,4 @@
-//! Descriptors that tell a port's reader of what lies in no ring.
+//! Descriptors that tell a port's reader of what is in no ring.
 
 use crate::connect::site::Inbox;
 use crate::connect::watcher::WatchedDescriptor;

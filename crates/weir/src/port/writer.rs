@@ -123,7 +123,7 @@ impl PortWriter {
         self.send_until(message, timeout.into().start())
     }
 
-    /// Sends a message that lies in several parts, as [`PortWriter::send`]. A message that is sent in
+    /// Sends a message that is in several parts, as [`PortWriter::send`]. A message that is sent in
     /// one piece is not put together before: each part is copied to its place in the ring.
     ///
     /// ```

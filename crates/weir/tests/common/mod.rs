@@ -226,12 +226,12 @@ pub fn lines_left_and_stored_to(memory: OwnedFd) -> (usize, usize) {
     (left.len(), stored_to.len())
 }
 
-/// Makes a call that forks in its midst, when it calls what it is given. The child goes on in the call,
-/// and has to be told that it is one. Returns the call's result in the parent.
+/// Makes a call that forks in its midst, when it calls what it is given. The child continues in the
+/// call, and has to be told that it is one. Returns the call's result in the parent.
 pub fn fork_within<T>(call: impl FnOnce(&mut dyn FnMut()) -> weir::Result<T>) -> T {
     let mut child = -1;
-    // SAFETY: the child goes on in this call and exits right behind it. It needs nothing that other
-    // threads of the test may hold.
+    // SAFETY: the child continues in this call and exits right behind it. It needs nothing that
+    // other threads of the test may hold.
     let mut fork = || child = unsafe { libc::fork() };
     // A child that panics would end well: the thread that it has would be over.
     let result = catch_unwind(AssertUnwindSafe(|| call(&mut fork)));
@@ -264,7 +264,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Stops all threads of a process. A thread that has not seen the signal yet goes on for a while.
+/// Stops all threads of a process. A thread that has not seen the signal yet continues for a while.
 pub fn stop(pid: rustix::process::Pid) {
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("sent");
     let tasks = format!("/proc/{}/task", pid.as_raw_nonzero());

@@ -15,7 +15,7 @@ pub const LAST: u32 = 2 << 8;
 const DATA: u32 = 1;
 const COMMITTED: u32 = 1 << 31;
 const HEADER_BYTES: u64 = 4096;
-/// Longest record that lies in the ring itself.
+/// Longest record that is in the ring itself.
 pub const INLINE_BYTES: usize = 1024;
 
 /// A writer of a port: its ring, its socket, and the board if it has got one.

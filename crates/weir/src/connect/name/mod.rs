@@ -87,7 +87,7 @@ impl Subject {
 #[derive(Debug)]
 pub struct BoundName {
     socket: ParentOnly,
-    /// `None` if nothing lies at the path.
+    /// `None` if nothing is at the path.
     lock: Option<ParentOnly>,
     /// The device and inode of the socket at the path.
     id: Option<(u64, u64)>,
@@ -127,7 +127,7 @@ impl BoundName {
         let listens = set_mode(path, mode).and_then(|()| listen(socket, backlog));
         listens.map(|()| made).map_err(|cause| {
             // Without the lock the next one would take the socket for another program's. AGAIN:
-            // another file lies there by now.
+            // another file is there by now.
             if cause != Errno::AGAIN {
                 let _ = rustix::fs::unlink(path);
             }
@@ -160,7 +160,7 @@ impl Drop for BoundName {
     }
 }
 
-/// Sets the mode of a socket, if the umask changed it. By descriptor, since another file may lie at
+/// Sets the mode of a socket, if the umask changed it. By descriptor, since another file may be at
 /// the path by now.
 fn set_mode(path: &Path, mode: Mode) -> rustix::io::Result<()> {
     let there = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
@@ -351,7 +351,7 @@ pub fn dial(what: &Subject, path: &Path, until: Option<Instant>) -> Result<Paren
 
 const NO_SOCKET: &str = "a file that is not a socket has the name";
 
-/// Whether another file lies at a path, where nobody can listen.
+/// Whether another file is at a path, where nobody can listen.
 fn is_no_socket(path: &Path) -> bool {
     let is_socket = |mode| FileType::from_raw_mode(mode) == FileType::Socket;
     rustix::fs::stat(path).is_ok_and(|found| !is_socket(found.st_mode))
@@ -436,7 +436,7 @@ pub fn remove(what: &Subject, path: &Path) -> Result<()> {
     made_way
 }
 
-/// Publishes which socket lies at a path, in the words for its device and its inode.
+/// Publishes which socket is at a path, in the words for its device and its inode.
 pub fn publish_socket_id(path: &Path, device: &AtomicU64, inode: &AtomicU64) {
     if let Some(id) = socket_id(path) {
         // Relaxed: numbers for `weir stat`.

@@ -9,7 +9,7 @@ use weir_sys::places::variable;
 /// Directories that all users may write, for users without a runtime directory.
 const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
-/// Whose directory lies at a path.
+/// Whose directory is at a path.
 enum Ownership {
     Missing,
     /// It belongs to this user, and only this user may write it.

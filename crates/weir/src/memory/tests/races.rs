@@ -1,7 +1,7 @@
 //! Two ends in one process, over the mappings that processes share: what one thread stores and
 //! another loads are atomics, and everything else is handed over by atomics.
 //!
-//! Only miri sees what breaks this rule. Under miri the mappings lie on the heap as plain bytes.
+//! Only miri sees what breaks this rule. Under miri the mappings are on the heap as plain bytes.
 //! `weir-ring`'s own test heap is made of atomic words, where no access is a race.
 
 use crate::memory::header::HeaderSnapshot;

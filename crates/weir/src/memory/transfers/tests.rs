@@ -1,4 +1,4 @@
-//! Tests of what both engines promise, whatever the file lies on.
+//! Tests of what both engines promise, whatever the file is on.
 
 pub mod faulty;
 mod places;

@@ -46,7 +46,7 @@ pub fn asleep(line: &SleepLine) -> (&AtomicU32, u32) {
     (&line.drain, DRAIN_ASLEEP)
 }
 
-/// Whether the pipe goes on in another memory.
+/// Whether the pipe continues in another memory.
 pub fn has_moved(header: &PipeHeader) -> bool {
     // Acquire: pairs with the Release in `Writer::resize`: all that was published before is seen.
     header.writer.moved.load(Ordering::Acquire) != 0
@@ -126,8 +126,8 @@ impl SpillReports {
 mod tests {
     use super::*;
 
-    /// A writer that waited was told of any other word, also of one that is no report: a reader
-    /// that went on changing it kept a call from its end. A report that came after the writer had
+    /// A writer that waited was told of any other word, also of one that is not a report: a reader
+    /// that continued changing it kept a call from its end. A report that came after the writer had
     /// looked for one, and before it kept the word to compare with, was never told.
     #[test]
     fn a_report_is_new_by_its_number_until_it_is_taken() {

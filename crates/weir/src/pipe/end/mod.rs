@@ -420,7 +420,7 @@ impl End {
         self.spin_after(looks, until, look)
     }
 
-    /// As [`End::spin`], for a wait that has begun: makes these quick looks, and goes on.
+    /// As [`End::spin`], for a wait that has begun: makes these quick looks, and continues.
     #[inline]
     pub fn spin_after<T>(
         &mut self,

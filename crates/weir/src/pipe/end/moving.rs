@@ -14,7 +14,7 @@ use weir_ring::primitive::{Ordering, fence};
 
 impl End {
     /// Moves to the memory that follows this one, which the writer has announced. `resume` makes
-    /// the ring that goes on there. If that fails, the end stays where it is.
+    /// the ring that continues there. If that fails, the end stays where it is.
     pub fn follow<R>(&mut self, resume: impl FnOnce(&Map) -> Result<R>) -> Result<R> {
         let followed = self.try_to_follow(resume);
         if followed.is_err() {

@@ -112,7 +112,7 @@ impl Endpoint<record::RecordWriter> {
         Ok(())
     }
 
-    /// Sends a record of `bytes` that lies in several parts, with a header.
+    /// Sends a record of `bytes` that is in several parts, with a header.
     pub(crate) fn send_parts(
         &mut self,
         header: u32,

@@ -50,7 +50,7 @@ fn look(ring: &mut StreamReader, map: &impl RingMemory) -> Result<bool> {
 }
 
 /// Arms the doorbell. The next memory comes after the last bytes of this one: while there are some,
-/// the reader does not go on there.
+/// the reader does not continue there.
 fn arm(end: &mut End, ring: &mut StreamReader) {
     end.arm_and(|map| !matches!(ring.available(map, 1), Ok(1..)));
 }

@@ -1,9 +1,9 @@
 //! A stream whose reader has a backlog larger than the ring.
 //!
 //! While the reader keeps up nothing changes. Once the writer finds the ring full, a thread in the
-//! reader's process moves the bytes to the reader's pool, so that the writer can go on. The reader
-//! takes bytes from the pool first, then from the ring, so that their order stays. The reader gets
-//! what was written even if the writer dies.
+//! reader's process moves the bytes to the reader's pool, so that the writer can continue. The
+//! reader takes bytes from the pool first, then from the ring, so that their order stays. The
+//! reader gets what was written even if the writer dies.
 
 mod drainer;
 mod record_backlog;

@@ -46,7 +46,7 @@ impl MovingRecord {
 enum Move {
     /// A record of this many bytes has left the ring.
     Record(usize),
-    /// The ring is empty, or what lies there is no record. The reader will find that.
+    /// The ring is empty, or what is there is no record. The reader will find that.
     Nothing,
     /// The pool has no room. This is where to wait for some.
     Full(Arc<Backlog>),
@@ -72,9 +72,9 @@ pub struct RecordBacklog {
     moving: Option<MovingRecord>,
     head: [u8; HEAD_BYTES],
     head_bytes: usize,
-    /// The bytes of the first record, if it does not lie in one frame.
+    /// The bytes of the first record, if it does not be in one frame.
     gathered: Vec<u8>,
-    /// Bytes before records that lie in the pool.
+    /// Bytes before records that are in the pool.
     heads: u64,
     counted: CountedBacklog,
 }
@@ -180,7 +180,7 @@ impl RecordBacklog {
         Ok(Move::Record(bytes))
     }
 
-    /// Looks at the first record, and gathers it if it does not lie in one frame.
+    /// Looks at the first record, and gathers it if it does not be in one frame.
     ///
     /// # Errors
     /// It could not be read back; the next call tries again.

@@ -88,7 +88,7 @@ fn what_a_dead_device_does_not_take_is_read_from_memory() {
     while put < 1000 * PAGE {
         take(&mut reader, taken, 3 * PAGE);
         taken += 3 * PAGE;
-        // It goes on as a pipe of the size of the memory, without further errors.
+        // It continues as a pipe of the size of the memory, without further errors.
         put += put_until_full(&made.pool, &mut writer, put);
     }
     drop(writer);

@@ -4,8 +4,8 @@
 //! In the simulation the disk takes virtual time. A real disk takes real time, while a clock that is
 //! set by hand stands still. To make the two comparable, the real engine does the transfers, but the
 //! pool hears of each only when the simulation's disk would have done it: one after the other, in the
-//! order they were begun, each at its virtual end. The clock goes on only when the pool's thread has
-//! dealt with what it heard.
+//! order they were begun, each at its virtual end. The clock continues only when the pool's thread
+//! has dealt with what it heard.
 //!
 //! The table of all rules, with loads as long as the simulation's own:
 //! `WEIR_POOL_LOADS=full cargo test -p weir --release --lib pool::tests::loads -- --nocapture`
