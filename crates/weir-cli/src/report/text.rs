@@ -223,7 +223,7 @@ fn remarks(run: &Run, command: &str) -> Vec<(bool, String)> {
             (
                 false,
                 String::from(
-                    "which of its commands failed is not known: the kernel told weir of no ends",
+                    "which of its commands failed is not known: the kernel did not report how they ended",
                 ),
             )
         });
