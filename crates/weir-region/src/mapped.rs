@@ -299,7 +299,7 @@ fn serve(shared: &Shared, kick: &Kick) {
     }
 }
 
-/// Waits for a fault, for the end of a transfer, or for the end of the region: whether to go on.
+/// Waits for a fault, for the end of a transfer, or for the end of the region: whether to continue.
 fn wait(shared: &Shared, kick: &Kick) -> bool {
     let (Some(faults), Some(bell)) = (shared.front.descriptor(), kick.bell()) else {
         return false;

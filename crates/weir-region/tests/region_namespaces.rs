@@ -1,4 +1,4 @@
-//! Regions of processes whose pids lie in another namespace. They need root, and are skipped where
+//! Regions of processes whose pids are in another namespace. They need root, and are skipped where
 //! namespaces cannot be made.
 
 #[path = "../../weir/tests/common/mod.rs"]

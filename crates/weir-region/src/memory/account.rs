@@ -1,4 +1,4 @@
-//! The words of a region's account, as they lie on a page that others read.
+//! The words of a region's account, as they are on a page that others read.
 
 use weir::parts::{AtomicWords, PageContent};
 use weir_ring::paging::{self, PagingBoard};
