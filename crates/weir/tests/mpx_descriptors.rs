@@ -396,7 +396,7 @@ fn what_cannot_be_joined_is_refused() {
     let directory = OwnedFd::from(std::fs::File::open("/").expect("opened"));
     invalid(exchange.owner.join_input(here, directory), "a directory");
     let counter = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("made");
-    invalid(exchange.owner.join_input(here, counter), "no stream of bytes");
+    invalid(exchange.owner.join_input(here, counter), "not a stream of bytes");
     let socket = exchange.owner.extract(here).expect("extracted");
     invalid(exchange.owner.extract(here).map(drop), "it has descriptors");
     invalid(exchange.owner.connect(here, other), "it has descriptors");

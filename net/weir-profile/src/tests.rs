@@ -59,7 +59,7 @@ fn what_cannot_be_is_refused_and_named() {
     assert!(TableSnapshot::parse(&empty()).is_ok());
     for (says, change) in [
         ("too short", (|words| words.truncate(WORDS - 1)) as fn(&mut Vec<u64>)),
-        ("no profile", |words| words[MAGIC_AT] = 0),
+        ("not a profile", |words| words[MAGIC_AT] = 0),
         ("another version", |words| words[VERSION_AT] = 2),
         ("process id", |words| words[PID_AT] = 0),
         ("process id", |words| words[PID_AT] = 1 << 31),

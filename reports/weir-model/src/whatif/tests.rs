@@ -114,7 +114,7 @@ fn what_is_no_report_is_refused() {
         assert!(error.contains(word), "{error}");
     };
     let sound = report(2, 65_536, [1.0, 1.0, 1.0], "gzip");
-    refused("", "no report");
+    refused("", "not a report");
     refused("{}", "schema");
     refused(&sound.replace("weir.run/1", "weir.run/9"), "weir.run/9");
     refused(&sound.replace("\"pipeline\"", "\"script\""), "script");
