@@ -1,7 +1,7 @@
 //! The live view: looks, draws, and listens to keys and signals.
 
 use super::app::{Action, App, Line, Style};
-use super::keys::Keys;
+use super::keys::pending;
 use super::rows::Collector;
 use super::screen::{Screen, restore};
 use super::table::View;
@@ -22,8 +22,6 @@ use weir_measure::sys::signals::die_of;
 
 /// The first rates come soon.
 const FIRST: Duration = Duration::from_millis(300);
-/// How long the rest of a sequence of a key may take.
-const REST_OF_KEY: Duration = Duration::from_millis(50);
 /// How long the loop may take to end by a signal.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The signals that end the command.
@@ -60,7 +58,7 @@ pub fn live(
     let heard = Heard::start(&ENDS, &HEEDED, PATIENCE, restore)?;
     let screen = Screen::enter(output)?;
     let colour = wants_colour(true);
-    let (mut collector, mut app, mut keys) = (Collector::new(), App::new(view), Keys::default());
+    let (mut collector, mut app) = (Collector::new(), App::new(view));
     app.look(collector.look(app.view.all));
     let mut due = Instant::now() + FIRST.min(interval);
     loop {
@@ -69,13 +67,12 @@ pub fn live(
             return Ok(ExitCode::SUCCESS);
         }
         let left = due.saturating_duration_since(Instant::now());
-        let patience = if keys.is_open() { left.min(REST_OF_KEY) } else { left };
-        let events = match wait(&input, &heard, patience) {
+        let events = match wait(&input, &heard, left) {
+            Waited::Nothing => Ok(Vec::new()),
+            Waited::Keys => pending(),
             Waited::Gone => return Ok(ExitCode::SUCCESS),
-            Waited::Bytes(bytes) => keys.take(&bytes),
-            Waited::Nothing => keys.settle().into_iter().collect(),
-            Waited::Signal => Vec::new(),
         };
+        let Ok(events) = events else { return Ok(ExitCode::SUCCESS) };
         let came = heard.take();
         if let Some(signal) = heard.end() {
             restore();
@@ -114,8 +111,8 @@ fn act(action: Action, app: &mut App, screen: &Screen, due: &mut Instant) -> Nex
 
 /// What came first.
 enum Waited {
-    Bytes(Vec<u8>),
-    Signal,
+    Keys,
+    /// A signal, or the end of the time.
     Nothing,
     Gone,
 }
@@ -126,20 +123,10 @@ fn wait(input: &OwnedFd, heard: &Heard, time: Duration) -> Waited {
     let mut set = [PollFd::new(input, PollFlags::IN), PollFd::new(&bell, PollFlags::IN)];
     let time = Timespec::try_from(time).ok();
     match poll(&mut set, time.as_ref()) {
-        Ok(0) => return Waited::Nothing,
-        Ok(_) => {}
-        Err(Errno::INTR) => return Waited::Signal,
-        Err(_) => return Waited::Gone,
-    }
-    if set[1].revents().contains(PollFlags::IN) {
-        return Waited::Signal;
-    }
-    let mut bytes = [0; 256];
-    match rustix::io::read(input, &mut bytes) {
-        Ok(0) => Waited::Gone,
-        Ok(n) => Waited::Bytes(bytes[..n].to_vec()),
-        Err(Errno::INTR | Errno::AGAIN) => Waited::Signal,
-        Err(_) => Waited::Gone,
+        Ok(0) | Err(Errno::INTR) => Waited::Nothing,
+        Ok(_) if set[1].revents().contains(PollFlags::IN) => Waited::Nothing,
+        Ok(_) if set[0].revents() == PollFlags::IN => Waited::Keys,
+        _ => Waited::Gone,
     }
 }
 
