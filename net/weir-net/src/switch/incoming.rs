@@ -12,7 +12,7 @@ use crate::icmp::Undeliverable;
 use crate::message::{self, Checksum, QUOTED_BYTES, TO_STATION_BYTES, to_station};
 use crate::reassembly::{Reassembled, Reassembly, Rejection};
 use crate::spans;
-use crate::wire::ipv4::{self, Datagram, protocol};
+use crate::wire::ipv4::{self, Checked, Datagram, protocol};
 use crate::wire::{ports, udp};
 use std::net::SocketAddrV4;
 use std::ops::Range;
@@ -76,8 +76,8 @@ impl Incoming {
         if datagram.is_fragment() {
             return self.take_fragment(&datagram);
         }
-        let bytes = datagram.bytes().len();
-        self.deliver(&mut buffer[begin - TO_STATION_BYTES..begin + bytes], checksum);
+        let (bytes, checked) = (datagram.bytes().len(), datagram.checked());
+        self.deliver(&mut buffer[begin - TO_STATION_BYTES..begin + bytes], checked, checksum);
         false
     }
 
@@ -111,7 +111,7 @@ impl Incoming {
         }
         SwitchCounts::add(&self.journal().counts.reassembled, 1);
         let mut message = std::mem::take(&mut self.scratch);
-        self.deliver(&mut message, Checksum::ToCheck);
+        self.deliver_new(&mut message, Checksum::ToCheck);
         self.scratch = message;
         false
     }
@@ -134,8 +134,10 @@ impl Incoming {
     #[cold]
     pub(super) fn drop_refused(&mut self, refusal: PacketRefusal, packet: &[u8]) {
         if let Some(undeliverable) = refusal.undeliverable {
-            let bytes = Datagram::check(packet).map_or(packet, |datagram| datagram.bytes());
-            self.nobody_takes(bytes, undeliverable);
+            // A link may have padded it.
+            let bytes = ipv4::shape_of(packet, packet.len())
+                .map_or(packet.len(), |(header, _)| usize::from(header.total_bytes));
+            self.nobody_takes(packet.get(..bytes).unwrap_or(packet), undeliverable);
         }
         self.journal().drop_in(refusal.reason, packet);
     }
@@ -144,17 +146,25 @@ impl Incoming {
     pub fn take_own(&mut self, datagram: Vec<u8>, checksum: Checksum) {
         let mut message = vec![0; TO_STATION_BYTES];
         message.extend_from_slice(&datagram);
-        self.deliver(&mut message, checksum);
+        self.deliver_new(&mut message, checksum);
+    }
+
+    /// Checks a datagram that did not arrive as it is: that was assembled, or made here.
+    fn deliver_new(&mut self, message: &mut [u8], checksum: Checksum) {
+        match Datagram::check(&message[TO_STATION_BYTES..]) {
+            Ok(datagram) => {
+                let checked = datagram.checked();
+                self.deliver(message, checked, checksum);
+            }
+            Err(_) => self.journal().counts.drop(DropReason::HeaderChecksum),
+        }
     }
 
     /// Gives a whole datagram, with room before it for the message head, to its station: one copy,
     /// into its ring. What no station has is answered here or refused.
-    fn deliver(&mut self, message: &mut [u8], checksum: Checksum) {
+    fn deliver(&mut self, message: &mut [u8], checked: Checked, checksum: Checksum) {
         let bytes = &mut message[TO_STATION_BYTES..];
-        let Ok(datagram) = Datagram::check(bytes) else {
-            // The header was checked on arrival: only a fault in reassembly could spoil it.
-            return self.journal().counts.drop(DropReason::HeaderChecksum);
-        };
+        let datagram = checked.of(bytes);
         let place = self.stations.find(datagram.header().protocol, datagram.payload());
         let inline = self.inline.as_mut().filter(|_| place.is_none());
         if inline.is_some_and(|inline| inline.take(&datagram)) {
@@ -165,9 +175,9 @@ impl Incoming {
         let _span = spans::DELIVER.enter_next();
         let Some(place) = place else {
             if checksum == Checksum::LeftOut {
-                complete_checksum(bytes);
+                complete_checksum(bytes, checked);
             }
-            return self.refuse(bytes);
+            return self.refuse(&checked.of(bytes));
         };
         self.put(place, message, checksum, false);
     }
@@ -190,8 +200,7 @@ impl Incoming {
 
     /// Handles a datagram whose protocol or port no station has.
     #[cold]
-    fn refuse(&mut self, bytes: &[u8]) {
-        let Ok(datagram) = Datagram::check(bytes) else { return };
+    fn refuse(&mut self, datagram: &Datagram<'_>) {
         let (why, undeliverable) = match datagram.header().protocol {
             protocol::UDP => (DropReason::NoPort, Some(Undeliverable::Port)),
             // A closed TCP port is answered by TCP itself, with a reset. No station has TCP here.
@@ -254,8 +263,8 @@ impl Incoming {
 /// Fills in the UDP checksum that this machine's kernel left out, so that an error quotes the
 /// datagram as it would have been sent (RFC 1122, 3.2.2).
 #[cold]
-fn complete_checksum(bytes: &mut [u8]) {
-    let Ok(datagram) = Datagram::check(bytes) else { return };
+fn complete_checksum(bytes: &mut [u8], checked: Checked) {
+    let datagram = checked.of(bytes);
     let (header, at) = (datagram.header(), datagram.header_bytes());
     let payload = datagram.payload();
     let ports = ports::of(header.protocol, payload).filter(|_| header.protocol == protocol::UDP);

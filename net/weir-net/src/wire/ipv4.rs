@@ -180,7 +180,26 @@ pub struct Datagram<'a> {
     header_bytes: usize,
 }
 
+/// Where header and payload of a checked datagram are, for whoever changes its bytes meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checked {
+    header_bytes: usize,
+    total_bytes: usize,
+}
+
+impl Checked {
+    /// Returns the datagram again, whose bytes these are, and maybe padding behind them.
+    pub fn of(self, bytes: &[u8]) -> Datagram<'_> {
+        Datagram { bytes: &bytes[..self.total_bytes], header_bytes: self.header_bytes }
+    }
+}
+
 impl<'a> Datagram<'a> {
+    /// Returns where its parts are.
+    pub(crate) fn checked(&self) -> Checked {
+        Checked { header_bytes: self.header_bytes, total_bytes: self.bytes.len() }
+    }
+
     /// Checks `bytes`; cuts off those beyond the total length (a link may pad).
     pub fn check(bytes: &'a [u8]) -> Result<Datagram<'a>, Malformed> {
         if bytes.len() < LEAST_HEADER_BYTES {
