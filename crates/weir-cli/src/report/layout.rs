@@ -1,8 +1,8 @@
 //! Tables that fit the terminal: the least important columns are left out first, then names are cut. No
 //! row is broken.
 
-use comfy_table::{Cell, CellAlignment, Table};
 use unicode_width::UnicodeWidthStr;
+use weir_command::output::aligned;
 use weir_command::widths::{clip, cut};
 
 /// The blanks between two columns of a table.
@@ -87,19 +87,14 @@ impl Grid {
 
     /// Returns the lines of the table, of at most `width` columns; names have at most `name_width`.
     pub fn lines(&self, names: usize, width: usize) -> Vec<String> {
-        let mut table = Table::new();
         let titles = std::iter::once(self.title).chain(self.columns.iter().map(|c| c.title));
-        table.load_style(comfy_table::presets::NOTHING).set_header(titles.collect::<Vec<_>>());
+        let figures = (1..).zip(&self.columns).filter(|(_, column)| !column.words);
+        let mut table = aligned(titles.collect::<Vec<_>>(), figures.map(|(position, _)| position));
         for (row, name) in self.names.iter().enumerate() {
             let figures = self.columns.iter().map(|column| column.cells[row].clone());
-            let row = std::iter::once(name.cut_to(names)).chain(figures);
-            table.add_row(row.map(Cell::new));
+            table.add_row(std::iter::once(name.cut_to(names)).chain(figures));
         }
-        let words = std::iter::once(true).chain(self.columns.iter().map(|column| column.words));
-        for (position, words) in words.enumerate() {
-            let Some(column) = table.column_mut(position) else { continue };
-            let side = if words { CellAlignment::Left } else { CellAlignment::Right };
-            column.set_cell_alignment(side);
+        for (position, column) in table.column_iter_mut().enumerate() {
             column.set_padding((if position > 0 { GAP as u16 } else { 0 }, 0));
         }
         table.lines().map(|line| clip(line.trim_end(), width)).collect()
