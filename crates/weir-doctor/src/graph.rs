@@ -183,8 +183,9 @@ fn joints(seen: &[SeenProcess], owned: &[Vec<End>]) -> Vec<(usize, usize)> {
 }
 
 /// Leaves out the pipes between a process and what it started, where there are many: it collects what
-/// they write, as ninja does of each job, or hands out work to a pool, and is no stage beside all of them.
-/// Nor is a program that started another to ask it something: what it runs that briefly is no stage of its work.
+/// they write, as ninja does of each job, or hands out work to a pool, and is not a stage beside
+/// all of them. Nor is a program that started another to ask it something: what it runs that
+/// briefly is not a stage of its work.
 fn without_collectors(
     seen: &[SeenProcess],
     mut joints: Vec<(usize, usize)>,
@@ -207,7 +208,7 @@ fn without_collectors(
 }
 
 /// Whether one of two is a shell, or a tool of builds, that started the other: a script that sends all
-/// its output through a process of its own (`exec > >(tee log)`) is no stage of a pipeline.
+/// its output through a process of its own (`exec > >(tee log)`) is not a stage of a pipeline.
 fn is_sink(seen: &[SeenProcess], one: usize, other: usize) -> bool {
     let started = |starter: usize, child: usize| {
         starts_anything(&seen[starter].program) && is_below(seen, child, starter)

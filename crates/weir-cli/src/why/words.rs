@@ -83,7 +83,7 @@ fn held(found: &WhyLink, is_read: bool) -> Option<String> {
         // Of the process itself that is not known to be the reason.
         HeldBack::Perhaps => is_read.then(|| format!(
             "{who} has written nothing yet; it may keep output in its own buffer, since its output is \
-             no terminal: try {option}"
+             not a terminal: try {option}"
         )),
     }
 }
