@@ -314,8 +314,9 @@ fn watching_ends_once_nobody_reads_whenever_the_next_look_is() {
 fn a_live_mpx_and_flags_are_shown() {
     let place = Place::new();
     let name = place.directory.path().join("exchange");
-    let mut owner = weir::Mpx::create(&name, &weir::MpxOptions::new()).expect("made");
-    let mut peer = weir::MpxPeer::connect(&name, &weir::MpxPeerOptions::new()).expect("connected");
+    let mut owner = weir_mpx::Mpx::create(&name, &weir_mpx::MpxOptions::new()).expect("made");
+    let mut peer =
+        weir_mpx::MpxPeer::connect(&name, &weir_mpx::MpxPeerOptions::new()).expect("connected");
     let channel = peer.open(b"shown").expect("opened");
     let mut asking = None;
     owner.receive_each(&mut [0; 64], |record| asking = Some(record.channel)).expect("received");

@@ -176,8 +176,9 @@ fn looking_keeps_no_end_open() {
 fn an_mpx_flags_and_a_region_are_rows() {
     let directory = tempfile::tempdir().expect("a directory");
     let name = directory.path().join("exchange");
-    let mut owner = weir::Mpx::create(&name, &weir::MpxOptions::new()).expect("made");
-    let mut peer = weir::MpxPeer::connect(&name, &weir::MpxPeerOptions::new()).expect("connected");
+    let mut owner = weir_mpx::Mpx::create(&name, &weir_mpx::MpxOptions::new()).expect("made");
+    let mut peer =
+        weir_mpx::MpxPeer::connect(&name, &weir_mpx::MpxPeerOptions::new()).expect("connected");
     peer.open(b"shown").expect("opened");
     owner.receive_each(&mut [0; 64], |_| {}).expect("received");
     let flags = weir::Flags::shared().expect("made");

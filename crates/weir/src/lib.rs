@@ -42,9 +42,8 @@
 //! | records, large ones without a copy | [`records`]: a [`RecordWriter`] and a [`RecordReader`] |
 //! | requests and replies | [`RecordDuplex`], [`StreamDuplex`] |
 //! | messages from many writers to one named reader | [`Port`], [`PortWriter`] |
-//! | records over thousands of channels | [`Mpx`], [`MpxPeer`] |
 //! | flags | [`Flags`] |
-//! | streams of more than memory holds | [`Pool`], [`ElasticReader`], [`ElasticRecordReader`], [`ElasticPort`], [`mpx::ElasticMpx`] |
+//! | streams of more than memory holds | [`Pool`], [`ElasticReader`], [`ElasticRecordReader`], [`ElasticPort`] |
 //!
 //! Ends reach other processes by a path ([`Listener`],
 //! [`Writer::connect`](Endpoint#method.connect)) or as descriptors ([`Handle`], [`DuplexHandle`]).
@@ -96,7 +95,6 @@ mod error;
 mod flags;
 mod inspect;
 mod memory;
-pub mod mpx;
 mod park;
 #[cfg(feature = "parts")]
 pub mod parts;
@@ -111,7 +109,6 @@ pub use error::{Error, ErrorKind, Result};
 pub use flags::Flags;
 pub use inspect::{stat, tune};
 pub use memory::{View, ViewMut};
-pub use mpx::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
 pub use park::{Timeout, Waiting};
 pub use pipe::defaults::Sizes;
 pub use pipe::duplex::{Duplex, DuplexHandle, RecordDuplex, StreamDuplex};
@@ -151,10 +148,6 @@ const _: () = {
     const fn is_sync<T: Sync>() {}
     is_send::<Port>();
     is_send::<PortWriter>();
-    is_send::<Mpx>();
-    is_send::<MpxPeer>();
-    is_send::<mpx::ElasticMpx>();
-    is_send::<mpx::ElasticMpxPeer>();
     is_send::<BacklogReader>();
     is_send::<BacklogWriter>();
     is_send::<ElasticReader>();
@@ -165,6 +158,4 @@ const _: () = {
     is_send::<PortOptions>();
     is_sync::<PortOptions>();
     is_sync::<PortWriterOptions>();
-    is_sync::<MpxOptions>();
-    is_sync::<MpxPeerOptions>();
 };

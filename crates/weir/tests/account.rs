@@ -3,13 +3,12 @@
 mod common;
 
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir::stat::{self, PipeKind};
 use weir::{
-    ElasticReader, ElasticRecordReader, Key, Mpx, MpxOptions, Options, Pool, PoolOptions, Port,
-    PortOptions, PortWriter, PortWriterOptions, Wait, Waiting, pipe, records,
+    ElasticReader, ElasticRecordReader, Key, Options, Pool, PoolOptions, Port, PortOptions,
+    PortWriter, PortWriterOptions, Wait, Waiting, pipe, records,
 };
 
 #[test]
@@ -128,11 +127,10 @@ struct ElasticEnds {
     stream: Key<ElasticReader>,
     records: Key<ElasticRecordReader>,
     port: PathBuf,
-    mpx: PathBuf,
 }
 
 impl ElasticEnds {
-    fn slept(&mut self) -> [(&'static str, Slept); 4] {
+    fn slept(&mut self) -> [(&'static str, Slept); 3] {
         let [stream, records] = [
             self.wait[self.stream].account().expect("here"),
             self.wait[self.records].account().expect("here"),
@@ -140,11 +138,7 @@ impl ElasticEnds {
         .map(|end| [end.waits, end.slept, end.slept_ns, end.wakes_taken]);
         let port = stat::port(&self.port).expect("a port").account.expect("seen");
         let port = [port.waits, port.slept, port.slept_ns, port.wakes_taken];
-        let inode = std::fs::metadata(&self.mpx).expect("there").ino();
-        let mpx = stat::mpxes().into_iter().find(|one| one.socket.1 == inode).expect("seen");
-        let mpx = mpx.account;
-        let mpx = [mpx.waits, mpx.slept, mpx.slept_ns, mpx.wakes_taken];
-        [("stream", stream), ("records", records), ("port", port), ("mpx", mpx)]
+        [("stream", stream), ("records", records), ("port", port)]
     }
 }
 
@@ -153,17 +147,15 @@ impl ElasticEnds {
 fn a_sleep_of_an_elastic_end_is_counted() {
     let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20)).expect("a pool");
     let directory = tempfile::tempdir().expect("a directory");
-    let [port, mpx] = ["port", "mpx"].map(|name| directory.path().join(name));
+    let port = directory.path().join("port");
     let (mut writer, reader) = pipe(&Options::new()).expect("made");
     let (_sender, receiver) = records(&Options::new()).expect("made");
     let made = Port::create(&port, &PortOptions::new()).expect("a port");
     let mut wait = Wait::new();
     wait.add("port", made.elastic(&pool).expect("elastic")).expect("added");
-    let made = Mpx::create(&mpx, &MpxOptions::new()).expect("an mpx");
-    wait.add("mpx", made.elastic(&pool).expect("elastic")).expect("added");
     let stream = wait.add("stream", reader.elastic(&pool).expect("elastic")).expect("added");
     let records = wait.add("records", receiver.elastic(&pool).expect("elastic")).expect("added");
-    let mut ends = ElasticEnds { wait, stream, records, port, mpx };
+    let mut ends = ElasticEnds { wait, stream, records, port };
     // Ten times what is asked of it below: the thread may have to wait for a CPU meanwhile.
     let (mut ready, time) = (Vec::new(), Duration::from_millis(200));
     assert!(ends.wait.wait_timeout(&mut ready, time).is_err(), "nothing comes");

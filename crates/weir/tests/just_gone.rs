@@ -2,28 +2,25 @@
 //! message (docs/contracts/port.md, 4).
 
 mod common;
+#[path = "common/raw.rs"]
+mod raw;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
-use weir::{ErrorKind, MpxPeer, MpxPeerOptions, Options, PortWriter, PortWriterOptions};
+use weir::{ErrorKind, Options, PortWriter, PortWriterOptions};
 
 /// Each error says that there is no reader, and not what the kernel reports in that case.
 #[test]
 fn a_reader_that_goes_while_one_opens_is_no_reader() {
-    let opens: [fn(&std::path::Path) -> weir::Result<()>; 3] = [
+    let opens: [fn(&std::path::Path) -> weir::Result<()>; 2] = [
         |name| PortWriter::connect(name, &PortWriterOptions::new()).map(drop),
-        |name| MpxPeer::connect(name, &MpxPeerOptions::new()).map(drop),
         |name| weir::Writer::connect(name, &Options::new()).map(drop),
     ];
-    for (number, open) in opens.iter().cycle().take(900).enumerate() {
+    for (number, open) in opens.iter().cycle().take(600).enumerate() {
         let (_directory, name) = common::place();
-        let kind = SocketType::SEQPACKET;
-        let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
-        let socket = socket.expect("a socket");
-        bind(&socket, &SocketAddrUnix::new(&name).expect("short")).expect("bound");
-        listen(&socket, 8).expect("listens");
+        let socket = raw::listen(&name);
         let going = std::thread::spawn(move || {
             poll(&mut [PollFd::new(&socket, PollFlags::IN)], None).expect("polled");
             drop(socket);

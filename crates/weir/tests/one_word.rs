@@ -6,11 +6,8 @@ mod common;
 use common::{answer, hear, say, start};
 use rustix::time::{ClockId, clock_gettime};
 use seccompiler::SeccompAction;
-use std::time::{Duration, Instant};
-use weir::{
-    ErrorKind, Flags, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Port, PortOptions, PortWriter,
-    PortWriterOptions, Wait,
-};
+use std::time::Duration;
+use weir::{ErrorKind, Flags, Port, PortOptions, PortWriter, PortWriterOptions, Wait};
 
 /// The CPU time of this process so far.
 fn cpu_time() -> Duration {
@@ -23,10 +20,6 @@ fn works() {
     let (_directory, name) = common::place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
     let flags = Flags::local();
-    let other = name.with_extension("other");
-    let third = name.with_extension("third");
-    let mut owner = Mpx::create(&other, &MpxOptions::new()).expect("an owner");
-    owner.join(Mpx::create(&third, &MpxOptions::new()).expect("another"), 1).expect("joined");
     let idle = Duration::from_millis(500);
     let before = cpu_time();
     let (mut wait, mut ready) = (Wait::new(), Vec::new());
@@ -34,10 +27,8 @@ fn works() {
     wait.add_flags(1, &flags, 1).expect("few");
     let error = wait.wait_timeout(&mut ready, idle).expect_err("nothing");
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    let error = owner.receive_each_timeout(&mut [0; 64], idle, |_| {}).expect_err("nothing");
-    assert_eq!(error.kind(), ErrorKind::TimedOut);
     let used = cpu_time() - before;
-    assert!(used < idle, "{used:?} of CPU time in {:?} of sleep", 2 * idle);
+    assert!(used < idle / 2, "{used:?} of CPU time in {idle:?} of sleep");
     let sending = std::thread::spawn(move || {
         let mut writer = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
         writer.send(b"x").expect("sent");
@@ -48,15 +39,6 @@ fn works() {
     wait.wait_timeout(&mut ready, time).expect("the port");
     assert_eq!(ready, [0]);
     drop(sending.join().expect("no panic"));
-    let calling = std::thread::spawn(move || {
-        let mut peer = MpxPeer::connect(&third, &MpxPeerOptions::new()).expect("connected");
-        peer.open(b"third").expect("opened");
-        peer
-    });
-    let begun = Instant::now();
-    owner.receive_each_timeout(&mut [0; 64], Duration::from_secs(20), |_| {}).expect("it opened");
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    drop(calling.join().expect("no panic"));
 }
 
 #[test]

@@ -1,47 +1,15 @@
 //! Ends together with their descriptors, in polls and reactors of others.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::os::fd::{AsFd, AsRawFd};
+#[path = "common/follow.rs"]
+mod follow;
+
+use follow::{follows, is_readable};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
-use weir::mpx::RecordKind;
 use weir::{
-    ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Options, Pollable, Pool, PoolOptions,
-    Port, PortOptions, PortWriter, PortWriterOptions, Timeout, Waitable, pipe, records,
+    ErrorKind, Options, Pollable, Pool, PoolOptions, Port, PortOptions, PortWriter,
+    PortWriterOptions, Timeout, pipe, records,
 };
-
-/// Whether the descriptor becomes readable within ten seconds, or at once.
-fn is_readable(end: &impl AsFd, seconds: i64) -> bool {
-    let timeout = Timespec { tv_sec: seconds, tv_nsec: 0 };
-    poll(&mut [PollFd::new(end, PollFlags::IN)], Some(&timeout)).expect("polled") > 0
-}
-
-/// Checks that the descriptor follows the end: it waits after `attempt` has failed with
-/// `WouldBlock`, and becomes readable when `other` has acted.
-fn follows<E: Waitable>(
-    end: E,
-    attempt: impl Fn(&mut E) -> weir::Result<()>,
-    mut other: impl FnMut(),
-) -> Pollable<E> {
-    let mut end = Pollable::new(end).expect("a descriptor");
-    assert_eq!(end.as_fd().as_raw_fd(), end.as_raw_fd());
-    for round in 0..3 {
-        let mut quiet = false;
-        while !quiet {
-            // A port and an mpx have work of their own after they were connected to.
-            match attempt(end.get_mut()) {
-                Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    quiet = !is_readable(&end, 0)
-                }
-                Err(error) => panic!("round {round}: {error}"),
-            }
-        }
-        other();
-        assert!(is_readable(&end, 10), "round {round}");
-    }
-    end
-}
 
 #[test]
 fn a_descriptor_follows_its_end() {
@@ -95,7 +63,7 @@ fn a_writer_that_gives_itself_room_is_readable() {
 }
 
 #[test]
-fn a_descriptor_follows_a_port_and_an_mpx() {
+fn a_descriptor_follows_a_port() {
     let directory = tempfile::tempdir().expect("a directory");
     let name = directory.path().join("port");
     let port = Port::create(&name, &PortOptions::new()).expect("created");
@@ -105,30 +73,6 @@ fn a_descriptor_follows_a_port_and_an_mpx() {
         |port| port.receive_timeout(&mut [0; 64], Timeout::Now).map(drop),
         || writer.send(b"ding").expect("sent"),
     );
-
-    let name = directory.path().join("mpx");
-    let mut owner = Mpx::create(&name, &MpxOptions::new()).expect("created");
-    let peer = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("connected");
-    let mut peer = Pollable::new(peer).expect("a descriptor");
-    let to_owner = peer.get_mut().open(b"label").expect("opened");
-    let mut to_peer = None;
-    while to_peer.is_none() {
-        let each = |record: weir::mpx::Record<'_>| to_peer = Some(record.channel);
-        owner.receive_each_timeout(&mut [0; 64], Timeout::Never, each).expect("received");
-    }
-    let to_peer = to_peer.expect("a channel");
-    owner.accept(to_peer).expect("accepted");
-    assert!(is_readable(&peer, 10), "the answer");
-    let mut kinds = Vec::new();
-    let each = |record: weir::mpx::Record<'_>| kinds.push((record.channel, record.kind));
-    peer.get_mut().receive_each_timeout(&mut [0; 64], Timeout::Never, each).expect("received");
-    assert_eq!(kinds, [(to_owner, RecordKind::Accepted)]);
-    let take = |peer: &mut MpxPeer| {
-        peer.receive_each_timeout(&mut [0; 64], Timeout::Now, |_| ()).map(drop)
-    };
-    follows(peer.into_inner(), take, || {
-        owner.send(to_peer, b"ding").expect("sent");
-    });
 }
 
 /// `AsyncFd` of tokio stands for any reactor that takes a type with a descriptor.

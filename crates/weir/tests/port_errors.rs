@@ -1,14 +1,11 @@
-//! Errors of ports and mpx name the operation and the object as its user knows them.
+//! Errors of ports name the operation and the object as its user knows them.
 
 mod common;
 
 use common::place;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use weir::{
-    ErrorKind, Mpx, MpxOptions, Port, PortHandle, PortOptions, PortWriter, PortWriterOptions,
-    Timeout,
-};
+use weir::{ErrorKind, Port, PortHandle, PortOptions, PortWriter, PortWriterOptions, Timeout};
 
 #[test]
 fn a_size_of_a_writer_that_is_out_of_range_is_named_as_its_option() {
@@ -37,22 +34,6 @@ fn a_mode_is_named_as_modes_are_written() {
     let error = Port::create(&name, &PortOptions::new().mode(0o1777)).expect_err("out of range");
     let text = "cannot set the mode of a port: 0o1777 is out of range: 0o0 to 0o777";
     assert_eq!((error.kind(), error.to_string()), (ErrorKind::Invalid, text.to_owned()));
-}
-
-/// The error named both, and neither what was asked for.
-#[test]
-fn an_option_of_an_mpx_that_is_out_of_range_is_named() {
-    let (_directory, name) = place();
-    let options = MpxOptions::new();
-    for (wrong, text) in [
-        (options.clone().mode(0o1777), "the mode of an mpx: 0o1777 is out of range: 0o0 to 0o777"),
-        (options.clone().most_peers(0), "the most peers of an mpx: 0 is out of range: 1 to 4096"),
-        (options.most_peers(5000), "the most peers of an mpx: 5000 is out of range: 1 to 4096"),
-    ] {
-        let error = Mpx::create(&name, &wrong).expect_err("out of range");
-        let told = (error.kind(), error.to_string());
-        assert_eq!(told, (ErrorKind::Invalid, format!("cannot set {text}")));
-    }
 }
 
 /// Errors that came from its ring spoke of a pipe.

@@ -159,14 +159,13 @@ fn what_a_dead_reader_left_is_replaced() {
 
 /// It was listed and shown as a port, alive or dead.
 #[test]
-fn the_name_of_an_mpx_is_no_port() {
+fn the_name_of_another_kind_is_no_port() {
     let (directory, name) = place();
     let _port = port(&name).expect("a port");
-    let others = ["exchange", "pipes", "dead"].map(|other| directory.path().join(other));
-    let _mpx = weir::Mpx::create(&others[0], &weir::MpxOptions::new()).expect("an mpx");
-    let _listener = weir::Listener::bind(&others[1]).expect("a listener");
+    let others = ["pipes", "dead"].map(|other| directory.path().join(other));
+    let _listener = weir::Listener::bind(&others[0]).expect("a listener");
     let dead = "weir 2147483647 1 0 0 mpx\n";
-    std::fs::write(others[2].with_extension("lock"), dead).expect("written");
+    std::fs::write(others[1].with_extension("lock"), dead).expect("written");
     let listed = weir::PortName::list(Some(directory.path())).expect("names");
     let paths: Vec<_> = listed.into_iter().map(|port| port.path).collect();
     assert_eq!(paths, std::slice::from_ref(&name));

@@ -1,6 +1,6 @@
 //! Descriptors whose closing takes as long as their sender likes, sent where memory or nothing is
-//! expected. Nobody waits for them to be closed (docs/contracts/port.md, 16, 19; mpx.md, 15;
-//! pipe.md, 15).
+//! expected. Nobody waits for them to be closed (docs/contracts/port.md, 16, 19; pipe.md,
+//! 15).
 
 mod common;
 #[path = "common/raw.rs"]
@@ -11,27 +11,18 @@ mod slow;
 mod words;
 
 use rustix::fd::{AsFd, OwnedFd};
-use slow::{BOUND, in_time, send_slow, slow};
+use slow::{BOUND, TIME, come_to, in_time, send_slow, slow, wait_for};
 use std::mem::offset_of;
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::{
-    DuplexHandle, Ending, ErrorKind, Event, Handle, Listener, Mpx, MpxOptions, MpxPeer,
-    MpxPeerOptions, Options, Port, PortOptions, PortWriter, PortWriterOptions, RecordDuplex,
-    RecordReader, Timeout, Wait, Waitable,
+    DuplexHandle, Ending, ErrorKind, Event, Handle, Listener, Options, Port, PortOptions,
+    PortWriter, PortWriterOptions, RecordDuplex, RecordReader, Timeout,
 };
 use weir_ring::layout::PipeHeader;
 use words::Words;
-
-const TIME: Duration = Duration::from_millis(50);
-
-fn wait_for(end: &mut impl Waitable) -> weir::Result<()> {
-    let mut wait = Wait::new();
-    wait.add_borrowed((), end)?;
-    wait.wait_timeout(&mut Vec::new(), TIME)
-}
 
 /// How long closing takes for the last holder.
 #[test]
@@ -41,17 +32,6 @@ fn a_descriptor_that_is_slow_to_close_is() {
     let begun = Instant::now();
     drop(slow);
     assert!(begun.elapsed() >= Duration::from_secs(1), "or these tests test nothing");
-}
-
-/// Connects and hands over something other than memory, in each of these ways.
-fn come_to(name: &Path, hello: &[u8]) -> Vec<(OwnedFd, Vec<TcpStream>)> {
-    [(hello, 1), (hello, 5), (b"nonsense".as_slice(), 1), (b"", 1)]
-        .map(|(text, count)| {
-            let socket = raw::dial(name);
-            let others = send_slow(&socket, text, count);
-            (socket, others)
-        })
-        .into()
 }
 
 #[test]
@@ -118,24 +98,6 @@ fn what_a_writer_sends_later_holds_up_nobody() {
         assert_eq!(events[1], Event::Closed(Ending::Died));
         in_time("the close", || drop(port));
     }
-}
-
-#[test]
-fn what_is_handed_over_to_an_mpx_holds_up_nobody() {
-    let (_directory, name) = common::place();
-    let mut owner = Mpx::create(&name, &MpxOptions::new()).expect("an owner");
-    let _all = come_to(&name, b"weir-mpx");
-    for _ in 0..5 {
-        let _ =
-            in_time("a call", || owner.receive_each_timeout(&mut [0; 64], Timeout::Now, |_| {}));
-        let _ = in_time("a wait", || wait_for(&mut owner));
-    }
-    let mut honest = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("connected");
-    honest.open(b"honest").expect("opened");
-    let got = in_time("an open", || owner.receive_each_timeout(&mut [0; 64], BOUND, |_| {}));
-    assert_eq!(got.expect("it comes"), 1);
-    let _more = come_to(&name, b"weir-mpx");
-    in_time("the close", || drop(owner));
 }
 
 /// Connects to a listener as a pipe of bytes or as half a channel, and sends more behind that.

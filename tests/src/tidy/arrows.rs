@@ -11,12 +11,13 @@ use std::process::Command;
 /// What each crate may depend on inside the workspace, product by product: the core knows none of the
 /// other products. Whoever makes a new crate adds it here. Every crate may use `weir-measure` in its
 /// tests, to start processes, and every command `weir-tests`.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("weir-policy", &[]),
     ("weir-doctor", &["weir-policy"]),
     ("weir-ring", &["weir-policy"]),
     ("weir-sys", &[]),
     ("weir", &["weir-policy", "weir-ring", "weir-sys"]),
+    ("weir-mpx", &["weir", "weir-policy", "weir-ring", "weir-sys"]),
     ("weir-region", &["weir", "weir-policy", "weir-ring", "weir-sys"]),
     ("weir-measure", &["weir-doctor", "weir-policy", "weir-sys"]),
     ("weir-command", &["weir", "weir-doctor", "weir-measure", "weir-policy", "weir-sys"]),
@@ -27,6 +28,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "weir-command",
             "weir-doctor",
             "weir-measure",
+            "weir-mpx",
             "weir-policy",
             "weir-region",
             "weir-sys",
@@ -53,6 +55,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
         &[
             "weir",
             "weir-measure",
+            "weir-mpx",
             "weir-net",
             "weir-policy",
             "weir-profile",
@@ -81,9 +84,9 @@ const IN_TESTS: [&str; 2] = ["weir-measure", "weir-tests"];
 /// The source of the library.
 const LIBRARY: &str = "crates/weir/src/";
 /// Its rooms from the bottom up: a room imports those before it, never those after it.
-const ROOMS: [&str; 12] = [
-    "error", "memory", "park", "connect", "flags", "pipe", "pool", "port", "mpx", "inspect",
-    "tokio", "parts",
+const ROOMS: [&str; 11] = [
+    "error", "memory", "park", "connect", "flags", "pipe", "pool", "port", "inspect", "tokio",
+    "parts",
 ];
 
 /// Returns what `cargo metadata` reports about the members of the workspace at `root`.

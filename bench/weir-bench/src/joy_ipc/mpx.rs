@@ -12,8 +12,7 @@ use crate::tools::place::PortDirectory;
 use crate::tools::prelude::*;
 use crate::tools::stream::OneWay;
 use std::time::{Duration, Instant};
-use weir::mpx::{ChannelId, RecordKind};
-use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+use weir_mpx::{ChannelId, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, RecordKind};
 
 /// Number of open channels.
 const CHANNELS: [u64; 3] = [10, 1_000, 10_000];

@@ -22,7 +22,7 @@ pub enum Mechanism {
     PosixMq,
     WeirPipe(PipeSettings),
     WeirRecord(PipeSettings),
-    /// A channel of a `weir::Mpx`.
+    /// A channel of a `weir_mpx::Mpx`.
     WeirMpx,
     /// `weir::Port`, whose writers wait in this way.
     WeirPort(Waiting),

@@ -6,8 +6,7 @@ use super::place::Meeting;
 use crate::engine::case::CaseError;
 use std::cell::RefCell;
 use std::time::Duration;
-use weir::mpx::{ChannelId, RecordKind};
-use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+use weir_mpx::{ChannelId, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, RecordKind};
 
 /// How long a sender waits for the owner to appear.
 const PATIENCE: Duration = Duration::from_secs(10);

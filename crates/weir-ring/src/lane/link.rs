@@ -11,6 +11,8 @@ use crate::primitive::{AtomicU32, AtomicU64};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirlink");
 /// The version of this layout; memory of another version is refused.
 pub const VERSION: u32 = 1;
+/// The name of its files in /proc.
+pub const FILE: &str = "weir-link";
 
 /// What the creator of the memory writes, and a side reads once when it opens.
 #[repr(C, align(128))]

@@ -38,9 +38,13 @@ const ARRIVALS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(Event
 /// A connection that has handed over its memory.
 #[derive(Debug)]
 pub struct Arrival {
+    /// The connection.
     pub socket: ParentOnly,
+    /// The memory that came with its first message.
     pub memory: ParentOnly,
+    /// The process.
     pub identity: Identity,
+    /// What followed the first word of that message.
     pub word: HelloWord,
 }
 
@@ -71,6 +75,7 @@ impl PendingConnection {
     }
 }
 
+/// A socket that listens, and the connections of which the first message has not come.
 #[derive(Debug)]
 pub struct Acceptor {
     claim: BoundName,
@@ -139,10 +144,12 @@ impl Acceptor {
         self
     }
 
+    /// The socket that listens; `None` in a forked child.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.claim.socket()
     }
 
+    /// Its path.
     pub fn path(&self) -> &Path {
         self.claim.path()
     }

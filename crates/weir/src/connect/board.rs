@@ -27,6 +27,7 @@ pub fn welcome(
 pub struct BoardSlot {
     board: Arc<SharedPage<Board>>,
     ring: u32,
+    /// The longest message, at a port.
     pub most_bytes: u64,
 }
 

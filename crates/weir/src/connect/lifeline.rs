@@ -28,6 +28,7 @@ const BELL: &[u8] = b"b";
 /// Messages taken in one go, so that a peer that keeps sending holds nobody up.
 const MOST_MESSAGES: usize = 64;
 
+/// A connection that hangs up when the other side closes or dies.
 #[derive(Debug)]
 pub struct Lifeline {
     socket: WatchedDescriptor,
@@ -100,11 +101,13 @@ impl Lifeline {
         self.fate.inbox()
     }
 
+    /// Whether the other side has hung up.
     #[inline]
     pub fn is_dead(&self) -> bool {
         self.fate.is_dead()
     }
 
+    /// Hangs up: the other side sees the end of this one.
     pub fn hang_up(&self) {
         if let Some(socket) = self.socket() {
             // This fails only if it has ended already.

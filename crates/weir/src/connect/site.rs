@@ -1,16 +1,16 @@
 //! Where an end sleeps, and its inbox.
 
-use crate::memory::{LinkMap, SharedPage};
+use crate::memory::SharedPage;
 use crate::park::futex;
 use std::fmt::Debug;
 use weir_ring::board::Board;
 use weir_ring::inbox::{self, Sleeper};
-use weir_ring::lane::LinkSide;
 use weir_ring::layout::SleepLine;
 use weir_ring::sleep;
 
 /// A place with a word to sleep on.
 pub trait ParkSite: Debug + Send + Sync {
+    /// The line with that word.
     fn sleep(&self) -> &SleepLine;
 }
 
@@ -30,13 +30,6 @@ impl Sleeper for dyn ParkSite {
 impl ParkSite for SharedPage<Board> {
     fn sleep(&self) -> &SleepLine {
         &self.words().sleep
-    }
-}
-
-/// The site of an mpx's peer.
-impl ParkSite for LinkMap {
-    fn sleep(&self) -> &SleepLine {
-        &self.board(LinkSide::Peer).sleep
     }
 }
 

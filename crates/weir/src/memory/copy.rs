@@ -3,14 +3,14 @@
 use std::ops::RangeInclusive;
 use weir_sys::rests;
 
-pub(super) use weir_sys::rests::prefetch;
+pub use weir_sys::rests::prefetch;
 
 /// Asks for the lines of a range that is written soon, the first 4 KiB of it. This is a hint.
 ///
 /// A CPU that stores to lines that another CPU has fetches few of them at once. Asked for beforehand,
 /// they travel together.
 #[inline]
-pub(super) fn prefetch_to_write(start: *mut u8, bytes: usize) {
+pub fn prefetch_to_write(start: *mut u8, bytes: usize) {
     for at in (0..bytes.min(4096)).step_by(64) {
         rests::prefetch_to_write(start.wrapping_add(at));
     }
@@ -42,7 +42,7 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 /// As for [`copy`].
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn copy_far(from: *const u8, to: *mut u8, bytes: usize) {
+pub unsafe fn copy_far(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
 }
@@ -52,7 +52,7 @@ pub(super) unsafe fn copy_far(from: *const u8, to: *mut u8, bytes: usize) {
 /// # Safety
 /// As for [`copy`].
 #[inline(always)]
-pub(super) unsafe fn copy_short(from: *const u8, to: *mut u8, bytes: usize) {
+pub unsafe fn copy_short(from: *const u8, to: *mut u8, bytes: usize) {
     debug_assert!(SHORT_BYTES.contains(&bytes), "it is short");
     if bytes >= 16 {
         // SAFETY: the caller's promise.

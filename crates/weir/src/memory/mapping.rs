@@ -9,7 +9,6 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ptr::NonNull;
 use weir_ring::board::Board;
 use weir_ring::cluster::Cluster;
-use weir_ring::lane::link::LinkHeader;
 use weir_ring::layout::PipeHeader;
 use weir_sys::forks;
 
@@ -93,8 +92,6 @@ impl MirroredArea {
 pub unsafe trait AtomicWords {}
 // SAFETY: atomics only, by its definition.
 unsafe impl AtomicWords for PipeHeader {}
-// SAFETY: as for `PipeHeader`.
-unsafe impl AtomicWords for LinkHeader {}
 // SAFETY: as for `PipeHeader`.
 unsafe impl AtomicWords for Board {}
 // SAFETY: as for `PipeHeader`.
@@ -198,8 +195,9 @@ impl Mapping {
         self.start.as_ptr()
     }
 
+    /// Its length.
     #[inline]
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 
@@ -219,8 +217,9 @@ impl Mapping {
         MirroredArea { start, bytes, mask: bytes.saturating_sub(1) }
     }
 
+    /// The words at its beginning.
     #[inline]
-    pub(super) fn first<T: AtomicWords>(&self) -> &T {
+    pub fn first<T: AtomicWords>(&self) -> &T {
         const { assert!(size_of::<T>() <= LEAST_PAGE_BYTES) };
         // SAFETY: a page at least is mapped as long as `self`, aligned, and longer than a `T`
         // (asserted); any bytes are one (`AtomicWords`).
@@ -229,7 +228,7 @@ impl Mapping {
 
     /// The words at the beginning of a later page.
     #[inline]
-    pub(super) fn words<T: AtomicWords>(&self, page: usize) -> &T {
+    pub fn words<T: AtomicWords>(&self, page: usize) -> &T {
         let words = self.at(page * page_bytes() as usize, size_of::<T>()).cast::<T>();
         // SAFETY: mapped as long as `self` (`at` asserts), and aligned: as in `first`.
         unsafe { &*words }

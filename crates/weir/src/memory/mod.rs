@@ -2,7 +2,7 @@
 //!
 //! [`sealed`] makes memory files, and checks those that others made. [`mapping`] maps files, and
 //! knows which mappings a forked child has. The others are built on these two: the memory of a pipe
-//! ([`map`]) and of a link ([`link`]), a page of flags or of a board ([`page`]), the header of a
+//! ([`map`]), a page of flags or of a board ([`page`]), the header of a
 //! pipe seen from outside ([`header`]), and the frames of a pool ([`frames`]), which [`transfers`]
 //! moves to a file and back. [`views`] lends users a part of a pipe's memory.
 //!
@@ -25,7 +25,6 @@
 mod copy;
 mod frames;
 mod header;
-mod link;
 mod map;
 mod mapping;
 mod page;
@@ -35,14 +34,13 @@ pub(crate) mod tests;
 mod transfers;
 mod views;
 
-pub use copy::{SHORT_BYTES, copy};
+pub use copy::{SHORT_BYTES, copy, copy_far, copy_short, prefetch, prefetch_to_write};
 pub(crate) use frames::{FrameLoan, FrameReader, FrameWriter, Frames};
 pub use header::{EndSnapshot, HeaderPage, HeaderSnapshot};
-pub use link::{LinkExtent, LinkHere, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS, NAME as LINK};
 pub use map::{Extent, Map, MapHere, NAME, create, inspect, open};
 pub use mapping::{AtomicWords, MapAccess, Mapping, page_bytes};
 pub use page::{BOARD, FLAGS, PageContent, SharedPage};
-pub use sealed::{FirstWords, SEALS, Use, allocate, errno_of, make_empty, refused};
+pub use sealed::{FirstWords, SEALS, SealedMemory, Use, allocate, errno_of, make_empty, refused};
 #[cfg(test)]
 pub(crate) use transfers::tests::faulty::Faults;
 pub(crate) use transfers::{Failure, FrameTransfers};

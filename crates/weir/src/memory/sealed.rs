@@ -36,6 +36,7 @@ pub enum Use {
     ForGood,
 }
 
+/// The number of an error of the kernel.
 pub fn errno_of(cause: &std::io::Error) -> Errno {
     Errno::from_io_error(cause).unwrap_or(Errno::IO)
 }
@@ -89,14 +90,14 @@ pub(super) fn map_private(_: &str, bytes: usize) -> rustix::io::Result<Mapping> 
 
 /// A memory file whose length cannot change.
 #[derive(Debug)]
-pub(super) struct SealedMemory<'a> {
+pub struct SealedMemory<'a> {
     file: BorrowedFd<'a>,
     bytes: u64,
 }
 
 impl<'a> SealedMemory<'a> {
     /// Makes a file with all its blocks, and seals it.
-    pub(super) fn make(name: &str, bytes: u64, seals: SealFlags) -> rustix::io::Result<ParentOnly> {
+    pub fn make(name: &str, bytes: u64, seals: SealFlags) -> rustix::io::Result<ParentOnly> {
         let made = make_empty(name, bytes, MemfdFlags::ALLOW_SEALING)?;
         let file = made.here()?;
         allocate(file, 0, bytes)?;
@@ -105,7 +106,7 @@ impl<'a> SealedMemory<'a> {
     }
 
     /// Checks that a file from another process is sealed memory of at least a page.
-    pub(super) fn received(file: BorrowedFd<'a>) -> Result<SealedMemory<'a>> {
+    pub fn received(file: BorrowedFd<'a>) -> Result<SealedMemory<'a>> {
         let seals = rustix::fs::fcntl_get_seals(file)
             .map_err(|_| refused("it is not a file that can be sealed"))?;
         if !seals.contains(SEALS) {
@@ -122,13 +123,14 @@ impl<'a> SealedMemory<'a> {
         }
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    /// Its length.
+    pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Copies its first words. They are read, not mapped: a missing page then reads as zeros, and
     /// is not made.
-    pub(super) fn beginning(&self) -> Result<FirstWords> {
+    pub fn beginning(&self) -> Result<FirstWords> {
         let words = FirstWords::of(self.file, BEGINNING_BYTES).map_err(failed)?;
         words.ok_or_else(|| refused("it is too short"))
     }
@@ -138,7 +140,7 @@ impl<'a> SealedMemory<'a> {
     ///
     /// If the machine's owner has turned on huge pages for shared memory, one that reaches beyond
     /// the end may hide that up to 2 MiB are missing.
-    pub(super) fn check_whole(&self, how: Use) -> Result<()> {
+    pub fn check_whole(&self, how: Use) -> Result<()> {
         let (file, bytes) = (self.file, self.bytes);
         if how == Use::ForGood {
             rustix::fs::fcntl_add_seals(file, FOR_GOOD)

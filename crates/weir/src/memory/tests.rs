@@ -202,19 +202,15 @@ fn memory_of_huge_pages_is_refused_and_not_mapped() {
     rustix::fs::fcntl_add_seals(&file, SEALS).expect("sealed");
     for _ in 0..3 {
         assert!(refusal(&file).contains("not made of ordinary pages"));
-        let link = LinkMap::open(file.as_fd()).expect_err("refused").to_string();
-        assert!(link.contains("not made of ordinary pages"), "{link}");
     }
     assert_eq!(mappings("weir-huge-test"), 0);
 }
 
 /// A file of each kind of memory that this crate makes, or the error.
 fn one_of_each() -> Vec<Result<OwnedFd>> {
-    let link = LinkExtent { channels: 1, arena_bytes: 64 << 10 };
     let files = [
         create(STREAM).map(|made| made.0),
         create(RECORD).map(|made| made.0),
-        LinkMap::create(link).map(|made| made.0),
         SharedPage::<Board>::create().map(|made| made.0),
         SharedPage::<Cluster>::create().map(|made| made.0),
     ];
@@ -330,43 +326,6 @@ fn a_child_that_is_forked_within_a_receiving_call_gets_an_error() {
     // SAFETY: the pointer is to a live local.
     assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
     assert_eq!(status, 0, "the child's call did not end with that error");
-}
-
-#[test]
-fn a_forked_child_has_no_mpx_of_its_parent_s() {
-    use crate::{ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout};
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = directory.path().join("exchange");
-    let mut owner = Mpx::create(&name, &MpxOptions::new()).expect("made");
-    let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("connected");
-    let there = peer.open(b"forked").expect("opened");
-    let mut here = None;
-    let mut buffer = [0; 64];
-    owner.receive_each(&mut buffer, |record| here = Some(record.channel)).expect("received");
-    let here = here.expect("an open");
-    let mut ends = Some((owner, peer));
-    assert!(in_forked_child(|| {
-        let Some((mut owner, mut peer)) = ends.take() else { return false };
-        let kinds = [
-            owner.accept(here).map_err(|error| error.kind()),
-            owner
-                .receive_each_timeout(&mut [0; 64], Timeout::Now, |_| {})
-                .map_err(|error| error.kind())
-                .map(drop),
-            peer.send(there, b"x").map_err(|error| error.kind()).map(drop),
-            peer.open(b"x").map_err(|error| error.kind()).map(drop),
-        ];
-        // Dropping them here does not close the parent's.
-        drop((owner, peer));
-        kinds.iter().all(|kind| *kind == Err(ErrorKind::Forked))
-    }));
-    let (mut owner, mut peer) = ends.take().expect("the parent's");
-    owner.accept(here).expect("accepted");
-    let mut kinds = Vec::new();
-    peer.receive_each(&mut buffer, |record| kinds.push(record.kind)).expect("received");
-    assert_eq!(kinds, [crate::mpx::RecordKind::Accepted]);
-    peer.send(there, b"still").expect("sent");
-    owner.receive_each(&mut buffer, |record| assert_eq!(record.bytes, b"still")).expect("there");
 }
 
 #[test]

@@ -34,6 +34,7 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
+    /// Makes a doorbell that a socket rings.
     pub fn new(socket: BorrowedFd) -> Result<Doorbell> {
         let failed = |cause: Errno| Error::os("make", "a descriptor to poll", cause);
         let nested = Arc::new(epoll::create(CreateFlags::CLOEXEC).map_err(failed)?);
@@ -77,6 +78,7 @@ impl Doorbell {
             .map_err(|cause| Error::os("poll", "the descriptors of channels", cause))
     }
 
+    /// Ends that a socket rings it.
     pub fn remove(&self, socket: BorrowedFd) {
         let _ = epoll::delete(&*self.nested, socket);
     }

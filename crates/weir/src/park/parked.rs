@@ -16,6 +16,7 @@ pub struct Parked<'a, S: Sleeper + ?Sized> {
 /// How a sleep went.
 #[derive(Clone, Copy, Debug)]
 pub struct Slept {
+    /// Nanoseconds.
     pub ns: u64,
     /// Whether a wake-up ended it.
     pub woken: bool,

@@ -108,6 +108,11 @@ impl Until {
         }
     }
 
+    /// The end of a timeout that begins now.
+    pub fn starting(timeout: Timeout) -> Until {
+        timeout.start()
+    }
+
     /// Whether it is over.
     pub fn is_over(self) -> bool {
         self.left().is_some_and(|left| left.is_zero())

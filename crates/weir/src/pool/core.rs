@@ -51,6 +51,7 @@ pub struct Spill {
 /// The state that both ends of a stream share with the pool.
 #[derive(Debug)]
 pub struct Backlog {
+    /// Its number in the pool.
     pub stream: u32,
     /// Bytes that the writer put.
     pub put: AtomicU64,
@@ -60,11 +61,14 @@ pub struct Backlog {
     pub ended: AtomicBool,
     /// The reader was dropped.
     pub gone: AtomicBool,
+    /// Where the writer sleeps.
     pub writer: LocalSleep,
+    /// Where the reader sleeps.
     pub reader: LocalSleep,
 }
 
 impl Backlog {
+    /// A stream of this number, without bytes.
     pub fn new(stream: u32) -> Backlog {
         Backlog {
             stream,

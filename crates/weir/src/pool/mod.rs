@@ -17,7 +17,7 @@ mod share;
 mod waiting;
 mod writer;
 
-pub(crate) use self::core::Backlog;
+pub use self::core::Backlog;
 pub use account::PoolAccount;
 pub use lending::{Borrower, ShareState};
 pub use options::PoolOptions;
@@ -32,6 +32,7 @@ use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_policy::pool::PoolSettings;
+use weir_sys::spill::SpillEngine;
 
 /// Memory that many streams share, and a file behind it.
 ///
@@ -78,6 +79,13 @@ impl Pool {
             None => None,
         };
         Pool::with(options, sizes, transfers)
+    }
+
+    /// Makes a pool whose file this engine reaches.
+    pub(crate) fn over(options: &PoolOptions, engine: Box<dyn SpillEngine>) -> Result<Pool> {
+        let directory = options.directory().unwrap_or_default();
+        let transfers = FrameTransfers::with_engine(engine);
+        Pool::with(options, options.sizes()?, Some((transfers, directory)))
     }
 
     fn with(

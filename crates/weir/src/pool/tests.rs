@@ -1,6 +1,5 @@
 //! Tests of the pool's driver with a disk that fails when it is told to.
 
-mod channels;
 mod faults;
 mod loads;
 mod model;

@@ -28,10 +28,10 @@ pub use crate::connect::peer::{Ending, Identity};
 pub use elastic::ElasticPort;
 pub use handle::PortHandle;
 pub use lent::Lent;
-pub(crate) use options::MODE_BITS;
+pub use options::MODE_BITS;
 pub use options::{PortOptions, PortWriterOptions};
 pub use reader::Port;
-pub(crate) use watched::Bell;
+pub use watched::Bell;
 pub use writer::PortWriter;
 
 use crate::connect::name::{self, Subject};

@@ -15,11 +15,16 @@ use weir_sys::forks::ParentOnly;
 /// An event counter that many backlogs ring. The watcher of the process then notifies the port.
 #[derive(Debug)]
 pub struct Bell {
+    /// The event counter.
     pub counter: Arc<OwnedFd>,
     _watched: WatchedDescriptor,
 }
 
 impl Bell {
+    /// Makes one that notifies an end by its inbox.
+    ///
+    /// # Errors
+    /// The kernel has no descriptors left.
     pub fn new(inbox: &Arc<Inbox>) -> Result<Bell> {
         let made = bell::make(0).map_err(|cause| Error::os("make", "an elastic port", cause));
         let counter = Arc::new(made?);

@@ -1,7 +1,7 @@
 //! Ends for async programs with tokio (feature `tokio`).
 //!
 //! The ends of streams are [`AsyncRead`] and [`AsyncWrite`]. Records and messages of ports come by a
-//! [`Stream`] and go to a [`Sink`]. Records of an mpx come by a [`Stream`]. A [`Listener`] accepts
+//! [`Stream`] and go to a [`Sink`]. A [`Listener`] accepts
 //! ends, and a [`RecordDuplex`] sends requests and receives replies. All must be made inside of a
 //! runtime whose I/O is enabled. An end that has something to do makes no system call; one that
 //! has nothing to do waits in the reactor's epoll.
@@ -25,12 +25,10 @@
 //! [`Sink`]: futures_sink::Sink
 
 mod channels;
-mod exchange;
 mod messages;
 mod streams;
 
 pub use channels::{Listener, RecordDuplex};
-pub use exchange::{MpxRecord, MpxStream};
 pub use messages::{PortMessage, PortSink, PortStream, RecordSink, RecordStream};
 pub use streams::{StreamReader, StreamWriter};
 
@@ -41,12 +39,16 @@ use std::task::{Context, Poll, ready};
 
 /// The descriptor of an end, registered with tokio's reactor.
 #[derive(Debug)]
-struct Registered {
+pub struct Registered {
     descriptor: AsyncFd<OwnedFd>,
 }
 
 impl Registered {
-    fn new(descriptor: BorrowedFd) -> Result<Registered> {
+    /// Registers a copy of a descriptor.
+    ///
+    /// # Errors
+    /// The kernel has no descriptors left; there is no runtime, or one without I/O.
+    pub fn new(descriptor: BorrowedFd) -> Result<Registered> {
         let failed = |cause: std::io::Error| Error::os("register", "an end with tokio", cause);
         let copy = descriptor.try_clone_to_owned().map_err(failed)?;
         let interest = ::tokio::io::Interest::READABLE;
@@ -57,7 +59,7 @@ impl Registered {
 
     /// Tries until the result is not `WouldBlock`, and waits in between. After `WouldBlock` the end
     /// makes its descriptor readable once it has something.
-    fn poll<T>(
+    pub fn poll<T>(
         &self,
         context: &mut Context<'_>,
         mut attempt: impl FnMut() -> Result<T>,
@@ -90,7 +92,7 @@ fn wait_error(cause: std::io::Error) -> Error {
 
 /// What a stream gives for the outcome of a call that receives. It ends where nothing can come any
 /// more, since each later call fails in the same way. `was_told` keeps that the reason was given.
-fn item<T>(outcome: Result<T>, was_told: &mut bool) -> Option<Result<T>> {
+pub fn item<T>(outcome: Result<T>, was_told: &mut bool) -> Option<Result<T>> {
     let is_over = match outcome.as_ref().map_err(Error::kind) {
         Err(ErrorKind::Closed) => true,
         Err(ErrorKind::Refused | ErrorKind::Corrupt | ErrorKind::Forked) => {

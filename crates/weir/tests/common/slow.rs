@@ -2,15 +2,19 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use crate::raw::send;
+use crate::raw::{dial, send};
 use rustix::fd::{AsFd, OwnedFd};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::time::{Duration, Instant};
+use weir::{Wait, Waitable};
 
 /// How long the closing takes, and how long a call may take that does not wait for it.
 const LINGER: Duration = Duration::from_secs(12);
 pub const BOUND: Duration = Duration::from_secs(4);
+/// The time of a wait in which nothing need come.
+pub const TIME: Duration = Duration::from_millis(50);
 
 /// A socket that takes long to close: the other side, which is kept, never reads what is in it.
 pub fn slow() -> (OwnedFd, TcpStream) {
@@ -37,4 +41,22 @@ pub fn send_slow(socket: impl AsFd, text: &[u8], count: usize) -> Vec<TcpStream>
     let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
     send(socket.as_fd(), text, &borrowed);
     others
+}
+
+/// Connects and hands over something other than memory, in each of these ways.
+pub fn come_to(name: &Path, hello: &[u8]) -> Vec<(OwnedFd, Vec<TcpStream>)> {
+    [(hello, 1), (hello, 5), (b"nonsense".as_slice(), 1), (b"", 1)]
+        .map(|(text, count)| {
+            let socket = dial(name);
+            let others = send_slow(&socket, text, count);
+            (socket, others)
+        })
+        .into()
+}
+
+/// Waits for an end for a moment.
+pub fn wait_for(end: &mut impl Waitable) -> weir::Result<()> {
+    let mut wait = Wait::new();
+    wait.add_borrowed((), end)?;
+    wait.wait_timeout(&mut Vec::new(), TIME)
 }

@@ -65,19 +65,24 @@ const MOST_PATH_BYTES: usize = 107;
 /// What an error says: the operation, and what kind of thing the name is of.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
+    /// The operation.
     pub operation: &'static str,
+    /// What has the name.
     pub noun: &'static str,
 }
 
 impl Subject {
+    /// The object of an error: the noun with the name.
     pub fn object(&self, name: &Path) -> String {
         format!("{} '{}'", self.noun, name.display())
     }
 
+    /// An error of the operation on a name.
     pub fn error(&self, kind: ErrorKind, name: &Path, why: impl Into<Text>) -> Error {
         Error::new(kind, self.operation, self.object(name), why)
     }
 
+    /// An error of the kernel.
     pub fn os(&self, name: &Path, cause: Errno) -> Error {
         Error::os(self.operation, self.object(name), cause)
     }

@@ -12,17 +12,10 @@ use weir_ring::lane::link::{self, LinkFixed, LinkHeader};
 /// The account that an owner or a peer of an mpx keeps about itself.
 ///
 /// ```
-/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
-/// # let directory = tempfile::tempdir().expect("a directory");
-/// # let name = directory.path().join("exchange");
-/// let _owner = Mpx::create(&name, &MpxOptions::new())?;
-/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
-/// peer.open(b"log")?;
 /// for mpx in weir::stat::mpxes() {
 ///     let account: weir::stat::MpxAccount = mpx.account;
 ///     println!("{} channels, {} records in", account.channels, account.records_in);
 /// }
-/// # Ok::<(), weir::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -70,17 +63,12 @@ pub struct MpxAccount {
     pub read_back_bytes: u64,
 }
 
-/// The state of one participant of an mpx at one moment.
+/// The state of one participant of an mpx (of `weir-mpx`) at one moment.
 ///
 /// ```
-/// use weir::{Mpx, MpxOptions};
-/// # let directory = tempfile::tempdir().expect("a directory");
-/// # let name = directory.path().join("exchange");
-/// let _owner = Mpx::create(&name, &MpxOptions::new())?;
-/// let own = std::process::id();
-/// let found = weir::stat::mpxes();
-/// assert!(found.iter().any(|mpx| mpx.is_owner && mpx.account.pid == own));
-/// # Ok::<(), weir::Error>(())
+/// for mpx in weir::stat::mpxes().iter().filter(|mpx| mpx.is_owner) {
+///     println!("process {} has {} peers", mpx.account.pid, mpx.account.peers);
+/// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -144,7 +132,7 @@ pub fn clusters() -> Vec<FlagsStat> {
 impl Memories {
     /// Lists all owners and peers of mpx whose memory this user may open, by mpx, each owner first.
     pub fn mpxes(&self) -> Vec<MpxStat> {
-        let found = self.each(&[crate::memory::BOARD, crate::memory::LINK], |file, inode| {
+        let found = self.each(&[crate::memory::BOARD, link::FILE], |file, inode| {
             let owner = || {
                 let copy = copy_of_board(file)?;
                 Some(participant(&copy, offset_of!(Board, mpx), inode, true))

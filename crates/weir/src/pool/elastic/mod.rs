@@ -12,7 +12,7 @@ mod turns;
 
 pub(crate) use record_backlog::{First, RecordBacklog};
 pub use records::ElasticRecordReader;
-pub(crate) use turns::{AddDescriptor, Drainable, Drained, Draining, Pass, Turns};
+pub use turns::{AddDescriptor, Drainable, Drained, Draining, Pass, Turns};
 
 use crate::connect::peer::Ending;
 use crate::connect::wait::Waitable;
@@ -35,16 +35,16 @@ use weir_ring::primitive::AtomicU64;
 
 /// The counts of a backlog, as far as they are in an account.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CountedBacklog([u64; 4]);
+pub struct CountedBacklog([u64; 4]);
 
 impl CountedBacklog {
     /// Adds what a backlog has counted since to the account of an end.
-    pub(crate) fn enter(&mut self, counts: [u64; 4], line: &AccountLine) {
+    pub fn enter(&mut self, counts: [u64; 4], line: &AccountLine) {
         self.count(counts, [&line.delayed, &line.cancelled, &line.spilled, &line.read_back]);
     }
 
     /// Adds what a backlog has counted since to these words.
-    pub(crate) fn count(&mut self, counts: [u64; 4], words: [&AtomicU64; 4]) {
+    pub fn count(&mut self, counts: [u64; 4], words: [&AtomicU64; 4]) {
         for ((word, now), counted) in words.into_iter().zip(counts).zip(&mut self.0) {
             // Once the backlog is closed it counts nothing.
             let more = now.saturating_sub(*counted);

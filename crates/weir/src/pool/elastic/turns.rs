@@ -99,6 +99,7 @@ pub struct Turns<D: Drainable> {
     stops: AtomicU32,
     /// Not 0 while the reader waits for the rings, which the thread has.
     wants: AtomicU32,
+    /// The pool to which things are moved.
     pub pool: Pool,
 }
 

@@ -33,6 +33,7 @@ struct Plan {
     /// So many of the first transfers are reported even if their direction is held.
     let_go: u64,
     held: usize,
+    under_way: usize,
     begun: Vec<(TransferDirection, usize)>,
 }
 
@@ -89,6 +90,11 @@ impl Faults {
     /// How many transfers of this direction were started.
     pub fn started(&self, direction: TransferDirection) -> u64 {
         self.plan().started[direction as usize]
+    }
+
+    /// How many transfers were started and not yet reported.
+    pub fn under_way(&self) -> usize {
+        self.plan().under_way
     }
 
     /// How many completions are held back.
@@ -159,6 +165,7 @@ impl SpillEngine for Faulty {
             return false;
         }
         plan.started[to as usize] += 1;
+        plan.under_way += 1;
         plan.begun.push((to, pieces.len()));
         true
     }
@@ -182,7 +189,10 @@ impl SpillEngine for Faulty {
         };
         let may = |under: &Under| !holds[under.direction as usize] || under.which < let_go;
         let told: Vec<_> = self.done.extract_if(.., |(under, _)| may(under)).collect();
-        self.faults.plan().held = self.done.len();
+        let mut plan = self.faults.plan();
+        plan.held = self.done.len();
+        plan.under_way -= told.len();
+        drop(plan);
         told.into_iter().for_each(|(under, result)| each(under.token, result));
     }
 
