@@ -62,17 +62,9 @@ pub(super) fn numbered(run: &Run, verdict: &Verdict, first: Option<usize>) -> St
             String::from("no single bottleneck: each waited for another one for most of the time")
         }
         Finding::Tie(both) | Finding::EqualWork(both) => {
-            let [first, last] = both
-                .map(|(position, share)| format!("{} (busy {})", name(position), percent(share)));
-            let without = match verdict.finding {
-                Finding::EqualWork(_) => ", waits for a CPU left out",
-                _ => "",
-            };
-            let full = match verdict.around.first() {
-                Some(CpuCause::Full) => format!("; {}", around.remove(0)),
-                _ => String::new(),
-            };
-            format!("no single bottleneck: {first} and {last}{without}{full}")
+            let is_full = matches!(verdict.around.first(), Some(CpuCause::Full));
+            let full = is_full.then(|| around.remove(0));
+            tie(both.map(|(position, share)| (name(position), share)), verdict, full)
         }
         Finding::QuotaTie(both) => {
             let [first, last] =
@@ -97,6 +89,17 @@ pub(super) fn numbered(run: &Run, verdict: &Verdict, first: Option<usize>) -> St
     let next = verdict.culprit.as_ref().and_then(|culprit| next_limit(run, culprit));
     let lines: Vec<String> = [first].into_iter().chain(around).chain(next).collect();
     lines.join("\n")
+}
+
+/// `no single bottleneck: 1 a (busy 88 %) and 2 b (busy 93 %); the 2 CPUs were full`.
+fn tie(both: [(String, f64); 2], verdict: &Verdict, full: Option<String>) -> String {
+    let [first, last] = both.map(|(name, share)| format!("{name} (busy {})", percent(share)));
+    let without = match verdict.finding {
+        Finding::EqualWork(_) => ", waits for a CPU left out",
+        _ => "",
+    };
+    let full = full.map_or_else(String::new, |full| format!("; {full}"));
+    format!("no single bottleneck: {first} and {last}{without}{full}")
 }
 
 /// `sleep 4 (PID 17), left running by stage 1, which still had the pipe open: stage 2 waited ...`
