@@ -305,7 +305,8 @@ fn a_script_and_a_build_are_looked_into() {
     let directory = tempfile::tempdir().expect("a directory");
     let slow = "perl -e 'select(undef,undef,undef,.3)'";
     let path = |name: &str| directory.path().join(name).display().to_string();
-    std::fs::write(path("report.sh"), format!("#!/bin/sh\n{slow} | cat\n{slow}\nexit 4\n"))
+    let slower = slow.replace(".3", ".5");
+    std::fs::write(path("report.sh"), format!("#!/bin/sh\n{slower} | cat\n{slow}\nexit 4\n"))
         .expect("written");
     std::fs::set_permissions(path("report.sh"), PermissionsExt::from_mode(0o755)).expect("set");
     let sh = path("report.sh");

@@ -42,12 +42,13 @@ pub fn with_cpus(run: &Run, cpus: f64) -> f64 {
 
 /// Returns how many times faster the run could be, at most, without the stage at `position`.
 ///
-/// `None` if no other stage takes time, or if one seems to keep to a rate that is not known. If a
+/// `None` if no other stage takes time, or if one sleeps for a rate, or for a reason, that is not known. If a
 /// neighbour exchanges tiny pieces with the stage, the cost of that neighbour's calls may go as well.
 pub fn without_stage(run: &Run, position: usize) -> Option<f64> {
     let others = || (0..run.stages.len()).filter(|at| *at != position);
     let works = |at: usize| run.stages[at].times.sure_own_ns() > 0 || rated_ns(run, at) > 0.0;
-    if !others().any(works) || others().any(|at| hides_a_rate(run, at)) {
+    let unknown = |at: usize| hides_a_rate(run, at) || sleeps_in_doubt(run, at);
+    if !others().any(works) || others().any(unknown) {
         return None;
     }
     let rests = (0..run.stages.len()).map(|at| match at {
@@ -141,6 +142,12 @@ fn hides_a_rate(run: &Run, at: usize) -> bool {
     let stage = &run.stages[at];
     let held = run.share(stage.times.output_ns) >= LITTLE;
     held && rate_of(&stage.label).is_none() && !is_paced(run, at) && lives_by_naps(stage)
+}
+
+/// Whether a stage slept for long while its input was empty, and nobody knows whether it would have slept
+/// beside a faster writer.
+fn sleeps_in_doubt(run: &Run, at: usize) -> bool {
+    run.share(run.stages[at].times.doubtful_ns) >= LITTLE
 }
 
 /// Returns the remaining needs of the stage `at` when the one at `gone` is replaced.

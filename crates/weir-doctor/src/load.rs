@@ -49,9 +49,6 @@ fn load(run: &Run, position: usize) -> StageLoad {
     let times = &stage.times;
     // A hidden wait may have been for a neighbour: it makes no stage busy.
     let mut own_ns = times.own_ns() - times.unknown_ns;
-    if waits_for_its_writer(run, position) {
-        own_ns -= times.doubtful_ns;
-    }
     if starting_share(run, stage).is_some() {
         // Waiting for hundreds of short processes is the work of the stage that starts them.
         own_ns += times.stage_child_ns;
@@ -83,12 +80,6 @@ impl Run {
             _ => 0,
         }
     }
-}
-
-/// Whether the pipe that a stage reads shows that its writer is the slower of both.
-fn waits_for_its_writer(run: &Run, position: usize) -> bool {
-    let mut inputs = run.pipes.iter().filter(|pipe| pipe.to == position);
-    inputs.any(|pipe| lean::slower(pipe) == Some(PipeSide::Writer))
 }
 
 /// Returns the time in which a stage of several tasks was seen at work although the pipe beside it

@@ -81,7 +81,7 @@ fn what_there_is_not_is_named() {
     refused(&["whatif"], 2, "REPORT");
     refused(&["whatif", "/nowhere.json", "--cpus", "2"], 1, "/nowhere.json");
     refused(&["whatif", "/nowhere.json"], 2, "nothing is changed");
-    refused(&["whatif", "/dev/null", "--cpus", "2"], 1, "no report");
+    refused(&["whatif", "/dev/null", "--cpus", "2"], 1, "not a report");
     refused(&["whatif", "/dev/null", "--faster", "2=0"], 2, "factor");
     refused(&["franke", "--cpus", "2"], 2, "what-if");
     refused(&["storm", "--html", "x"], 2, "--html");

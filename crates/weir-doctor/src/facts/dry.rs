@@ -17,6 +17,8 @@ const SPIN_NS: u64 = 50_000_000;
 /// the time that the samples represent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dry {
+    /// Whether a read of its input never blocks (`O_NONBLOCK`), and it sleeps by the clock: so it waits.
+    pub never_blocks: bool,
     /// Asleep.
     pub slept_ns: u64,
     /// Part of it after it had asked for input in vain.
@@ -41,6 +43,7 @@ impl Dry {
     /// Returns the sums of both.
     pub fn plus(self, other: Dry) -> Dry {
         Dry {
+            never_blocks: self.never_blocks || other.never_blocks,
             slept_ns: self.slept_ns + other.slept_ns,
             asked_asleep_ns: self.asked_asleep_ns + other.asked_asleep_ns,
             asked_running_ns: self.asked_running_ns + other.asked_running_ns,
@@ -60,8 +63,13 @@ impl Dry {
     }
 
     /// Returns the time asleep that was waiting for input.
-    fn asleep_ns(&self) -> u64 {
-        self.asked_asleep_ns + if self.naps() { self.napped_ns } else { 0 }
+    fn asleep_ns(&self, samples: &Samples) -> u64 {
+        let whole_ns = samples.weight_ns(TaskState::Sleep);
+        match self.never_blocks && 2 * self.slept_ns >= whole_ns {
+            // The pipe fills during a nap too.
+            true => whole_ns,
+            false => self.asked_asleep_ns + if self.naps() { self.napped_ns } else { 0 },
+        }
     }
 
     /// Returns the time running that was waiting for input.
@@ -81,7 +89,9 @@ impl Dry {
 
     /// Whether the stage waited for its input in a way that looks like work.
     pub fn polls(&self) -> bool {
-        self.asleep_ns() + self.running_ns() > 0
+        self.asked_asleep_ns + self.running_ns() > 0
+            || self.naps() && self.napped_ns > 0
+            || self.never_blocks && self.slept_ns > 0
     }
 
     /// Corrects a partition that comes from these samples: naps become waiting for input, and of the
@@ -92,14 +102,10 @@ impl Dry {
             whole => (ns as f64 / whole as f64).min(1.0),
         };
         let of = |time_ns: u64, share: f64| (time_ns as f64 * share) as u64;
-        let napped_ns = of(times.sleep_ns, share(self.asleep_ns(), TaskState::Sleep));
+        let napped_ns = of(times.sleep_ns, share(self.asleep_ns(samples), TaskState::Sleep));
         let spun = share(self.running_ns(), TaskState::Running);
         // Whether it slept because of what it had moved, or to look again later, is not known.
-        // Of one that mostly sleeps on an empty pipe, no sleep is known to be work: the pipe fills
-        // meanwhile.
-        let whole_ns = samples.weight_ns(TaskState::Sleep);
-        let slept_ns = if 2 * self.slept_ns >= whole_ns { whole_ns } else { self.slept_ns };
-        let doubtful_ns = slept_ns.saturating_sub(self.asleep_ns());
+        let doubtful_ns = self.slept_ns.saturating_sub(self.asleep_ns(samples));
         Times {
             doubtful_ns: of(times.sleep_ns, share(doubtful_ns, TaskState::Sleep)),
             sleep_ns: times.sleep_ns - napped_ns,
@@ -138,6 +144,18 @@ mod tests {
         assert!(asks.polls());
     }
 
+    /// A perl with a non-blocking input slept for three milliseconds whenever it had read all.
+    #[test]
+    fn who_never_blocks_in_a_read_sleeps_to_look_again() {
+        let polls = Dry { never_blocks: true, slept_ns: 600 * MS, ..Dry::default() };
+        let times = settled(polls);
+        assert_eq!((times.sleep_ns / MS, times.napped_ns / MS, times.doubtful_ns), (0, 700, 0));
+        assert!(polls.polls());
+        // One that keeps to a rate sleeps while its input is full.
+        let rate = Dry { slept_ns: 100 * MS, ..polls };
+        assert_eq!((settled(rate).sleep_ns / MS, settled(rate).doubtful_ns / MS), (700, 100));
+    }
+
     #[test]
     fn naps_that_asked_nothing_count_once_they_are_a_habit_and_it_never_waits_otherwise() {
         let (ends, waited_ns) = (3, 10 * MS);
@@ -149,7 +167,7 @@ mod tests {
         for other in [works, Dry { ends: 1, ..naps }] {
             let (times, plain) = (settled(other), settled(Dry::default()));
             assert_eq!((times.sleep_ns, times.busy_ns()), (plain.sleep_ns, plain.busy_ns()));
-            assert_eq!(times.sure_own_ns() / MS, 200, "a bound does not rest on its sleep");
+            assert_eq!(times.sure_own_ns() / MS, 300, "a bound does not rest on it");
             assert!(!other.polls());
         }
     }

@@ -29,24 +29,19 @@ fn a_reader_that_sleeps_is_named_as_asleep() {
     assert_eq!(verdict.finding, Finding::HeldUp(Busy::Parts(vec![(BusyPart::Sleep, 0.95)])));
 }
 
-/// A reader looked at its pipe every three milliseconds and took what there was: "at most 1.2x faster
-/// without gzip", and "busy 86 %" beside it. Whether it slept because of what it read, nobody knows.
+/// Two stages that slept for each line were as slow as each other, and the second one's pipe was empty.
+/// Beside a poller "at most 1.2x faster" was told, where 15x was to be had.
 #[test]
-fn sleep_on_an_empty_pipe_bounds_nothing_and_is_no_work_where_the_writer_is_slower() {
-    let (gzip, poll) = (stage("gzip", [950, 50]), stage("poll", [20, 0, 180, 0, 800]));
-    let mut slept = run(vec![gzip, poll]);
+fn sleep_on_an_empty_pipe_is_busy_time_and_gives_no_bound() {
+    let (one, poll) = (stage("one", [950, 50]), stage("other", [20, 0, 180, 0, 800]));
+    let mut slept = run(vec![one, poll]);
     slept.stages[1].times.doubtful_ns = 780 * MS;
-    let pipe = |full: f64, empty: f64| {
-        let (full_share, empty_share) = (Some(full), Some(empty));
-        vec![Pipe { from: 0, to: 1, samples: 100, full_share, empty_share, ..Pipe::default() }]
-    };
-    slept.pipes = pipe(0.17, 0.83);
-    assert!(slept.busy(1) < 0.05);
+    assert!(slept.busy(1) > 0.8);
     let culprit = judge(&slept).culprit.expect("a culprit");
-    assert_eq!((culprit.stage, culprit.next_stage), (0, Some(1)));
-    assert!(culprit.speedup_limit.expect("a limit") > 10.0);
-    slept.pipes = pipe(0.6, 0.1);
-    assert!(slept.busy(1) > 0.8, "its writer was ahead of it");
+    assert_eq!((culprit.stage, culprit.speedup_limit), (0, None));
+    slept.stages[1].times.doubtful_ns = 50 * MS;
+    let culprit = judge(&slept).culprit.expect("a culprit");
+    assert!(culprit.speedup_limit.expect("a limit") < 1.5);
 }
 
 #[test]

@@ -49,14 +49,15 @@ impl DryTimes {
     }
 
     /// Takes a tick that represents `weight_ns` and found the group in this state; `cpu_ns` is its CPU
-    /// time so far, `tasks` a look at its tasks where one is needed and possible. Returns whether the group
-    /// may only have waited for input.
+    /// time so far, `tasks` a look at its tasks where one is needed and possible, and `never_blocks` finds
+    /// out whether a read of its input blocks. Returns whether the group may only have waited for input.
     pub fn tick(
         &mut self,
         input: Input,
         state: TaskState,
         (weight_ns, cpu_ns): (u64, u64),
         tasks: Option<Vec<Moved>>,
+        never_blocks: impl FnOnce() -> bool,
     ) -> bool {
         self.had_input |= matches!(input, Input::Filled | Input::Empty);
         if input != Input::Empty {
@@ -69,6 +70,7 @@ impl DryTimes {
         }
         if state == TaskState::Sleep {
             self.seen.slept_ns += weight_ns;
+            self.seen.never_blocks = self.seen.never_blocks || never_blocks();
         }
         match (state, tasks) {
             (TaskState::BlockedIn, _) => {
@@ -177,7 +179,7 @@ mod tests {
         for (input, state, bytes, calls, cpu_ns) in ticks {
             let tasks =
                 DryTimes::wants_look(*input, *state).then(|| vec![(7, *state, io(*bytes, *calls))]);
-            dry.tick(*input, *state, (10, *cpu_ns), tasks);
+            dry.tick(*input, *state, (10, *cpu_ns), tasks, || false);
         }
         dry.seen
     }
@@ -227,11 +229,11 @@ mod tests {
         let mut dry = DryTimes::default();
         for calls in [1, 1, 1] {
             let tasks = vec![(7, BlockedIn, io(9, 1)), (8, Running, io(0, calls))];
-            dry.tick(Empty, Running, (10, 0), Some(tasks));
+            dry.tick(Empty, Running, (10, 0), Some(tasks), || false);
         }
         assert_eq!((dry.seen.ran_beside_ns, dry.seen.asked_running_ns), (20, 0));
         // One more that computes: nobody knows for whom.
         let tasks = vec![(7, Running, io(9, 5)), (8, Running, io(0, 1))];
-        assert!(!dry.tick(Empty, Running, (10, 0), Some(tasks)));
+        assert!(!dry.tick(Empty, Running, (10, 0), Some(tasks), || false));
     }
 }

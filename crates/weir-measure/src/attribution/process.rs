@@ -95,8 +95,9 @@ struct Task {
     sched: Option<ProcFile>,
     /// Its bytes and calls, opened when first needed.
     io: Option<ProcFile>,
-    /// Its state when last looked at.
+    /// Its state when last looked at, and the call in which it was blocked.
     state: TaskState,
+    call: Option<Call>,
     last: Sched,
     /// Its counters before it was watched.
     before: Sched,
@@ -225,6 +226,18 @@ impl Process {
         let pid = self.pid;
         let of = |task: &mut Task| Some((task.id, task.state, task.moved(pid)?));
         self.tasks.iter_mut().map(of).collect()
+    }
+
+    /// Whether each of its tasks that sleeps was found in a call that waits for nothing but a time.
+    pub fn sleeps_by_the_clock(&self) -> bool {
+        let by_clock = |call: Call| match call {
+            Call::Sleep => true,
+            Call::Select { read, write, .. } => read == 0 && write == 0,
+            Call::Poll { count, .. } => count == 0,
+            _ => false,
+        };
+        let mut asleep = self.tasks.iter().filter(|task| task.state == TaskState::Sleep);
+        asleep.all(|task| task.call.is_some_and(by_clock))
     }
 
     /// Returns CPU time and waiting time of its present tasks, as of the last look.
@@ -383,7 +396,8 @@ impl Task {
         let (syscall, sched) = (open("syscall"), open("schedstat").ok());
         let (last, before) = (Sched::default(), Sched::default());
         let (io, state) = (None, TaskState::default());
-        Task { id, syscall, sched, io, state, last, before, on_cpu_permille: 1000 }
+        let call = None;
+        Task { id, syscall, sched, io, state, call, last, before, on_cpu_permille: 1000 }
     }
 
     /// Returns its own bytes and calls so far.
@@ -449,6 +463,7 @@ impl Task {
         }
         look.awaited = awaited(pid, self.id, call, look.state, ends);
         self.state = look.state;
+        self.call = look.call;
         Some(look)
     }
 

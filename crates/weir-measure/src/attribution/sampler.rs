@@ -16,7 +16,7 @@ use super::process::{Process, TaskLook, combine};
 use super::rows;
 use super::tree::Discovery;
 use crate::lives::{Adopted, Life, Lives};
-use crate::proc::{Descriptor, ProcessIdentity};
+use crate::proc::{Descriptor, ProcessIdentity, is_nonblocking};
 use population::Population;
 use tracer::Tracer;
 use weir_doctor::facts::{Evidence, History};
@@ -266,7 +266,12 @@ impl Sampler {
                 moved.map(|tasks| tasks.concat())
             });
             let used = (self.weight_ns, totals[position].cpu_ns);
-            seen.dry = group.dry.tick(input, state, used, tasks.flatten());
+            let never_blocks = || {
+                let members = || processes.values().filter(|it| it.group == position);
+                members().all(Process::sleeps_by_the_clock)
+                    && members().all(|it| is_nonblocking(it.pid, 0) == Some(true))
+            };
+            seen.dry = group.dry.tick(input, state, used, tasks.flatten(), never_blocks);
         }
     }
 

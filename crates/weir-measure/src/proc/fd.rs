@@ -205,6 +205,14 @@ pub fn position(pid: Pid, fd: i32) -> Option<(u64, bool)> {
     Some((field(text, "pos")?.parse().ok()?, flags & ACCESS == 0))
 }
 
+/// Whether reads and writes of descriptor `fd` of process `pid` never block.
+pub fn is_nonblocking(pid: Pid, fd: i32) -> Option<bool> {
+    let mut buffer = [0; 512];
+    let text = read_small(&format!("/proc/{pid}/fdinfo/{fd}"), &mut buffer).ok()?;
+    let flags = u32::from_str_radix(field(std::str::from_utf8(text).ok()?, "flags")?, 8).ok()?;
+    Some(flags & libc::O_NONBLOCK as u32 != 0)
+}
+
 fn parse_epoll(text: &[u8]) -> Vec<(i32, u32)> {
     let text = String::from_utf8_lossy(text);
     let entry = |line: &str| {

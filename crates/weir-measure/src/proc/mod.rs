@@ -12,7 +12,7 @@ mod uncounted;
 
 pub use fd::{
     Descriptor, FileKind, access, behind_pidfd, borrow, descriptor, descriptors, epoll_interest,
-    is_anonymous_pipe, link, pidfd, position, program_file, regular, special,
+    is_anonymous_pipe, is_nonblocking, link, pidfd, position, program_file, regular, special,
 };
 pub use ids::{
     ProcessIdentity, children, gid, identity, is_child, is_taken, largest_id, last_id, name,

@@ -334,7 +334,7 @@ fn a_report_comes_back_from_json_and_others_are_refused() {
     let report = host(6, false).run(&[1_000.0, 1_100.0]);
     let text = serde_json::to_string(&report).expect("JSON");
     assert!(Report::from_json(&text).expect("read") == report, "another report came back");
-    for other in ["weir.bench/1", "weir.run/1"] {
+    for other in ["weir.bench/2", "weir.run/1"] {
         let foreign = Report::from_json(&text.replacen("weir.bench/1", other, 1));
         assert!(matches!(foreign, Err(ReportError::Foreign(named)) if named == other));
     }
