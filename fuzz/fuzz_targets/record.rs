@@ -72,8 +72,8 @@ impl RingMemory for Fenced {
 /// Takes the record that was looked at, in two parts, and gives back what has gathered.
 fn take(reader: &mut RecordReader, memory: &Fenced, bytes: usize, first: usize) -> Vec<u8> {
     let mut out = vec![0; bytes];
-    if reader.find(memory) == Some(reader.word_like_the_last(bytes)) {
-        reader.take_like_the_last(memory, &mut out);
+    if reader.find(memory) == Some(reader.fast_word(bytes)) {
+        reader.take_fast(memory, &mut out);
     } else {
         let (head, tail) = out.split_at_mut(first);
         reader.copy_out(memory, bytes, 0, head);
@@ -100,10 +100,10 @@ fn sound(memory: &Fenced, input: &mut Input<'_>) {
                     continue;
                 }
                 let first = input.below(bytes.len() + 1);
-                let alike = writer.is_like_the_last(bytes.len()) && writer.goes_like_the_last();
+                let alike = writer.may_go_fast(bytes.len());
                 if alike && step & 0x40 != 0 {
                     let header = memory.headers.then_some(u32::from(step));
-                    writer.send_like_the_last(memory, header, &bytes);
+                    writer.send_fast(memory, header, &bytes);
                     queue.push_back(bytes);
                     continue;
                 }
@@ -122,7 +122,7 @@ fn sound(memory: &Fenced, input: &mut Input<'_>) {
                     writer.put_header(memory, u32::from(step));
                 }
                 writer.commit(memory, bytes.len());
-                writer.let_alike_go(u64::from(step));
+                writer.allow_fast(u64::from(step));
                 queue.push_back(bytes);
             }
             2 | 3 => {
@@ -184,14 +184,14 @@ fn beside_anything(memory: &Fenced, input: &mut Input<'_>) {
                 assert!(room.0 <= RING as u64 && room.1 <= ARENA as u64);
                 if has_room {
                     assert!(wanted.0 <= room.0 && wanted.1 <= room.1);
-                    if writer.is_like_the_last(bytes.len()) && writer.goes_like_the_last() {
+                    if writer.may_go_fast(bytes.len()) {
                         let header = memory.headers.then_some(u32::from(step));
-                        writer.send_like_the_last(memory, header, &bytes);
+                        writer.send_fast(memory, header, &bytes);
                         continue;
                     }
                     writer.fill(memory, bytes.len(), 0, &bytes);
                     writer.commit(memory, bytes.len());
-                    writer.let_alike_go(u64::from(step));
+                    writer.allow_fast(u64::from(step));
                 }
             }
             _ => {
