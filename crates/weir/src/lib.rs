@@ -74,7 +74,7 @@
 //!   options and [`Error`] are `Send` and `Sync`.
 
 // Some of what `parts` shows has no other use.
-#![cfg_attr(not(feature = "parts"), allow(dead_code))]
+#![cfg_attr(not(feature = "parts"), allow(dead_code, unused_imports))]
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("weir runs on 64-bit Linux only");
