@@ -39,7 +39,9 @@ pub fn rereads(run: &Run) -> Option<Rereads> {
         let reads =
             |stage: &Stage| programs::reads_again(&stage.program) && stage.shared_file.is_some();
         let stage = group.run.stages.iter().position(reads)?;
-        let share = run.share(group.own_ns()).min(1.0 - REST);
+        // What waits for room in a pipe takes as long whatever it reads.
+        let work_ns = group.run.stages[stage].times.busy_ns().min(group.own_ns());
+        let share = run.share(work_ns).min(1.0 - REST);
         if group.instances < OFTEN || share < MUCH || group.is_starting() {
             return None;
         }

@@ -37,6 +37,11 @@ fn a_file_that_a_loop_reads_again_and_again_is_read_once() {
     let mut brief = loops(900, 1);
     brief.groups[0].run.stages[0].processes = 900;
     assert_eq!(of(&brief), None, "starting them takes the time");
+    // `while ...; do cat day.log; done | gzip`: each cat waited for gzip, and one pass was advised.
+    let mut waits = loops(6, 160);
+    let times = &mut waits.groups[0].run.stages[0].times;
+    (times.cpu_ns, times.output_ns) = (30 * MS, 920 * MS);
+    assert_eq!(of(&waits), None, "another one holds it up");
     let mut python = loops(292, 60);
     python.groups[0].run.stages[0].program = "python3".to_string();
     assert_eq!(of(&python), None, "what it does with the file is not known");
