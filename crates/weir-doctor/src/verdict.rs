@@ -406,8 +406,7 @@ fn main_reason(run: &Run, stage: &Stage, load: &StageLoad) -> BusyReason {
 /// each remaining stage then waits for one as before. An estimate, for when the bound is loose.
 fn as_crowded(run: &Run, gone: usize) -> f64 {
     let rest = run.stages.iter().enumerate().filter(|(at, stage)| *at != gone && !stage.relay);
-    let needs_ns = |times: &Times| times.busy_ns().saturating_sub(times.doubtful_ns);
-    let longest_ns = rest.map(|(_, stage)| needs_ns(&stage.times)).max().unwrap_or(0);
+    let longest_ns = rest.map(|(_, stage)| stage.times.busy_ns()).max().unwrap_or(0);
     run.wall_ns as f64 / longest_ns.max(1) as f64
 }
 
