@@ -143,3 +143,7 @@ install:
     for command in crates/weir-cli bench/weir-bench-cli net/weir-net-cli reports/weir-model-cli; do \
         cargo install --locked --path $command || exit; \
     done
+
+# What a release has, into dist/: static binaries, packages, the C library, the wheel, checksums
+dist *ARGS:
+    packaging/dist {{ARGS}}

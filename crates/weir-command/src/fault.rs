@@ -83,9 +83,15 @@ impl From<weir::Error> for Fault {
 pub fn missing(pid: i32) -> &'static str {
     let asked = rustix::process::Pid::from_raw(pid).map(rustix::process::test_kill_process);
     match asked {
+        _ if !has_proc() => "/proc is not mounted",
         Some(Ok(()) | Err(Errno::PERM)) => "/proc does not show it",
         _ => "it does not exist",
     }
+}
+
+/// Returns whether processes can be seen at all.
+pub fn has_proc() -> bool {
+    std::path::Path::new("/proc/self/stat").exists()
 }
 
 /// Dies of a signal.

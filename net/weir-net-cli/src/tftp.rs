@@ -12,14 +12,15 @@ use crate::failed;
 use indicatif::ProgressBar;
 use rustix::event::{PollFd, PollFlags};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_command::ends::BufferOutput;
 use weir_command::fault::{Fault, tell};
 use weir_command::output::progress_bar;
+use weir_measure::sys::spawn::output;
 use weir_net::jail::{self, PartFile};
 use weir_net::log::Log;
 use weir_net::readiness::wait_for;
@@ -57,11 +58,25 @@ pub fn tftp(command: &NetTftpCommand) -> Result<ExitCode, Fault> {
     run(command, transfer, &mut SwitchPorts::new(endpoint, 0), server, switch.log())
 }
 
+/// Asks `getent` for the address of a name. getaddrinfo would load modules of the C library that the
+/// machine has, which a static binary must not: they need not be of its version.
 fn resolve(host: &str, port: u16) -> Result<SocketAddr, Fault> {
-    let found = (host, port).to_socket_addrs();
-    let found = found.map_err(Fault::cannot(&format!("find the host '{host}'")))?;
-    let none = || Fault::failed(format!("cannot find the host '{host}': it has no address"));
-    preferred(found).ok_or_else(none)
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(address, port));
+    }
+    let cannot = |why: &str| Fault::failed(format!("cannot find the host '{host}': {why}"));
+    if host.is_empty() || host.starts_with('-') || host.contains('\0') {
+        return Err(cannot("that is not the name of a host"));
+    }
+    let answer = output(Command::new("getent").args(["ahosts", host]));
+    let answer = answer.map_err(|error| {
+        cannot(&format!("its address is asked of getent, which cannot be started: {error}"))
+    })?;
+    let text = String::from_utf8_lossy(&answer.stdout);
+    let words = text.lines().filter_map(|line| line.split_whitespace().next());
+    let found = words.filter_map(|word| word.parse().ok());
+    preferred(found.map(|address| SocketAddr::new(address, port)))
+        .ok_or_else(|| cannot("no address is known for it"))
 }
 
 /// Chooses among the addresses of a host. A server mostly listens at those of version 4, as tftpd

@@ -178,6 +178,10 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
             let job = Job { stages, script, shell, shell_options, ..job(options) };
             Ok(Planned { job, negated, command })
         }
+        _ if !shell.exists() => {
+            let why = "it needs a shell, and neither bash nor sh is installed";
+            Err(Fault::failed(format!("cannot run '{command}': {why}")))
+        }
         plan => {
             let whole_because = match changed {
                 Some(variable) => format!("{variable} may change what {name} does"),
@@ -223,7 +227,8 @@ fn reads_alike(shell: &Path, text: &OsStr) -> bool {
         true => !has("<") && !has(">"),
         false => !has("&>") && !tests,
     };
-    is_bash(shell) || alike && accepts(shell, text)
+    // Where no shell is, stages that need none still run.
+    is_bash(shell) || alike && (!shell.exists() || accepts(shell, text))
 }
 
 /// Returns whether a program is looked up in the same places with a shell and without one. Shells have

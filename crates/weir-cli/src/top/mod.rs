@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 use table::View;
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, has_proc, tell};
 use weir_command::output::Outlet;
 use weir_command::terminal;
 use weir_command::units::words::{of_cpus, things};
@@ -38,6 +38,9 @@ pub fn top(options: &TopOptions) -> Result<ExitCode, Fault> {
         all: options.all,
     };
     let count = if options.once { Some(1) } else { options.count };
+    if !has_proc() {
+        return Err(Fault::failed("cannot see processes: /proc is not mounted"));
+    }
     let is_batch = options.batch || count.is_some() || options.json.file.is_some();
     if !is_batch && let Some(terminals) = live::terminals() {
         return live::live(view, options.interval, terminals);
