@@ -68,7 +68,7 @@ impl Root {
     fn shell(&self, system: &System, script: &str) -> Output {
         let enter = format!(
             "set -e; cd '{}'; mount --make-rprivate /; mount --bind . .; cd '{}'; touch dev/null; \
-             mount --bind /dev/null dev/null; {}; exec chroot . {} /bin/sh -c \"$1\"",
+             mount --bind /dev/null dev/null; {}; exec chroot {} . /bin/sh -c \"$1\"",
             self.path().display(),
             self.path().display(),
             system.mounts,
@@ -76,12 +76,14 @@ impl Root {
         );
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--fork", "--kill-child", "--ipc", "sh", "-c", &enter]);
-        command.args(["sh", script]).env_clear().env("PATH", "/bin:/usr/bin:/sbin:/usr/sbin");
+        command.args(["sh", script]).env_clear().env("PATH", SBIN);
         command.envs(system.environment.iter().copied());
         if system.refuses { refused(command) } else { command.output().expect("it starts") }
     }
 }
 
+/// Where Debian has what mounts and changes the root.
+const SBIN: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
 const APPLETS: &str = "sh seq sort head tail cat sleep true kill echo";
 
 fn static_busybox() -> Option<PathBuf> {
@@ -282,8 +284,8 @@ fn one_file_suffices() {
     let Some(root) = Root::empty() else { return };
     let run = |args: &[&str]| {
         let mut command = Command::new("chroot");
-        let output = command.arg(root.path()).arg("/weir").args(args).env_clear().output();
-        let output = output.expect("chroot starts");
+        command.arg(root.path()).arg("/weir").args(args).env_clear().env("PATH", SBIN);
+        let output = command.output().expect("chroot starts");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), text)
     };

@@ -19,7 +19,6 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
-use weir_profile::Span;
 
 /// Schema name of the statistics.
 pub const STATISTICS_SCHEMA: &str = "weir.net.stat/1";
@@ -342,15 +341,17 @@ impl Sender<'_> {
             if let Some(header_bytes) = filled {
                 let head = &head[..FROM_STATION_BYTES + header_bytes];
                 // It follows directly on the header.
-                return self.put_parts(spans::SEND.enter_next(), &[head, front, rest]);
+                let _span = spans::SEND.enter_next();
+                return self.put_parts(&[head, front, rest]);
             }
         }
         let mut head = [0; MOST_SEND_HEAD_BYTES];
         let head_bytes = message::put_send_head(out, &mut head);
-        self.put_parts(spans::SEND.enter(), &[&head[..head_bytes], front, rest]);
+        let _span = spans::SEND.enter();
+        self.put_parts(&[&head[..head_bytes], front, rest]);
     }
 
-    fn put_parts(&mut self, _span: Span, parts: &[&[u8]]) {
+    fn put_parts(&mut self, parts: &[&[u8]]) {
         if let Err(error) = self.writer.send_parts(parts) {
             self.failure.get_or_insert(error);
         }
