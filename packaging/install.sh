@@ -73,6 +73,7 @@ main() {
     cp -r "$tree/licences" "$tree/LICENSE-MIT" "$tree/LICENSE-APACHE" "$prefix/share/doc/weir"
 
     printf '%s is in %s/bin\n' "$("$prefix/bin/weir" --version)" "$prefix"
+    # shellcheck disable=SC2016 # The reader's shell expands it.
     case :${PATH:-}: in
         *":$prefix/bin:"*) ;;
         *) printf 'add it to your PATH: export PATH="%s/bin:$PATH"\n' "$prefix" ;;
