@@ -139,8 +139,11 @@ pub fn tokens(source: &SourceFile, text: &str) -> Vec<TidyFault> {
     let lines: Vec<&str> = text.lines().collect();
     let path = source.path.as_str();
     let of_crate = crate_of(path).map(|(name, _)| name);
-    let unsafe_here =
-        crate_of(path).is_some_and(|(name, file)| may_be_unsafe(name) || is_unsafe_module(file));
+    // A binding is a crate of its own workspace.
+    let binding = path.strip_prefix("bindings/").and_then(|rest| rest.split_once('/'));
+    let unsafe_here = crate_of(path)
+        .or(binding)
+        .is_some_and(|(name, file)| may_be_unsafe(name) || is_unsafe_module(file));
     let pure = of_crate.is_some_and(|name| NO_STD.contains(&name));
     let mut faults = Vec::new();
     for (index, line) in lines.iter().enumerate() {

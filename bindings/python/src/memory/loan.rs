@@ -1,0 +1,141 @@
+//! A class of Python that exports memory which somebody lends, and counts who has it.
+//!
+//! The stable ABI has the buffer protocol since 3.11. The slots are the same before, so the class is made
+//! by hand.
+
+use super::buffer::RawBuffer;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use std::ffi::{CStr, c_int, c_uint, c_void};
+
+unsafe extern "C" {
+    fn PyBuffer_FillInfo(
+        view: *mut RawBuffer,
+        exporter: *mut ffi::PyObject,
+        start: *mut c_void,
+        bytes: isize,
+        readonly: c_int,
+        flags: c_int,
+    ) -> c_int;
+}
+
+const NAME: &CStr = c"weir._weir.Loan";
+
+/// An object of the class.
+#[repr(C)]
+struct LoanObject {
+    base: ffi::PyObject,
+    start: *mut c_void,
+    bytes: isize,
+    /// Views that are not released.
+    exports: isize,
+    readonly: c_int,
+}
+
+/// The one who lends: it takes back what nobody has any more.
+pub struct Lender(Py<PyAny>);
+
+impl Lender {
+    /// The object that exports the memory.
+    pub fn object<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
+        self.0.bind(py)
+    }
+
+    /// Takes the memory back: false where somebody still has a view of it. From then on the object
+    /// exports nothing.
+    pub fn take_back(&self, py: Python<'_>) -> bool {
+        let object = self.0.bind(py).as_ptr().cast::<LoanObject>();
+        // SAFETY: an object of this class, and this thread is attached: no other uses its fields.
+        let object = unsafe { &mut *object };
+        if object.exports > 0 {
+            return false;
+        }
+        object.start = std::ptr::null_mut();
+        true
+    }
+}
+
+/// Lends memory.
+///
+/// # Safety
+/// The memory stays where it is until [`Lender::take_back`] was true. Where it is not read-only nobody
+/// else touches it until then.
+pub unsafe fn loan(py: Python<'_>, memory: *mut [u8], readonly: bool) -> PyResult<Lender> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class = CLASS.get_or_try_init(py, || class(py))?;
+    // SAFETY: the class was made by `class`, and this thread is attached.
+    let made = unsafe { ffi::PyType_GenericAlloc(class.as_ptr().cast(), 0) };
+    // SAFETY: a new reference, or null with an exception set.
+    let object = unsafe { Bound::from_owned_ptr_or_err(py, made) }?;
+    let fields = object.as_ptr().cast::<LoanObject>();
+    // SAFETY: as large as the class says, and nobody else has it yet.
+    let fields = unsafe { &mut *fields };
+    fields.start = memory.cast();
+    fields.bytes = memory.len() as isize;
+    fields.readonly = readonly.into();
+    Ok(Lender(object.unbind()))
+}
+
+fn class(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    let slot = |slot, pfunc| ffi::PyType_Slot { slot, pfunc };
+    let mut slots = [
+        slot(ffi::Py_bf_getbuffer, get_buffer as *mut c_void),
+        slot(ffi::Py_bf_releasebuffer, release_buffer as *mut c_void),
+        slot(ffi::Py_tp_dealloc, deallocate as *mut c_void),
+        ffi::PyType_Slot::default(),
+    ];
+    let mut spec = ffi::PyType_Spec {
+        name: NAME.as_ptr(),
+        basicsize: size_of::<LoanObject>() as c_int,
+        itemsize: 0,
+        flags: ffi::Py_TPFLAGS_DEFAULT as c_uint,
+        slots: slots.as_mut_ptr(),
+    };
+    // SAFETY: the slots have the types that their numbers say, and end with an empty one; Python copies
+    // them. The name is static.
+    let made = unsafe { ffi::PyType_FromSpec(&mut spec) };
+    // SAFETY: a new reference, or null with an exception set.
+    Ok(unsafe { Bound::from_owned_ptr_or_err(py, made) }?.unbind())
+}
+
+unsafe extern "C" fn get_buffer(
+    object: *mut ffi::PyObject,
+    view: *mut RawBuffer,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: Python calls this attached, with an object of the class.
+    let loan = unsafe { &mut *object.cast::<LoanObject>() };
+    if loan.start.is_null() {
+        // SAFETY: Python's view to fill; without an object it holds nothing.
+        unsafe { (*view).obj = std::ptr::null_mut() };
+        let why = c"the loan is over: its memory was given back";
+        // SAFETY: attached; `PyExc_BufferError` is static.
+        unsafe { ffi::PyErr_SetString(ffi::PyExc_BufferError, why.as_ptr()) };
+        return -1;
+    }
+    // SAFETY: Python's view to fill; the object takes a reference to itself.
+    let filled =
+        unsafe { PyBuffer_FillInfo(view, object, loan.start, loan.bytes, loan.readonly, flags) };
+    if filled == 0 {
+        loan.exports += 1;
+    }
+    filled
+}
+
+unsafe extern "C" fn release_buffer(object: *mut ffi::PyObject, _: *mut RawBuffer) {
+    // SAFETY: Python calls this attached, once for each view that `get_buffer` has filled.
+    unsafe { (*object.cast::<LoanObject>()).exports -= 1 };
+}
+
+unsafe extern "C" fn deallocate(object: *mut ffi::PyObject) {
+    // SAFETY: attached; the object is of a class on the heap.
+    let class = unsafe { ffi::Py_TYPE(object) };
+    // SAFETY: every class has this slot, of this type.
+    let free: ffi::freefunc =
+        unsafe { std::mem::transmute(ffi::PyType_GetSlot(class, ffi::Py_tp_free)) };
+    // SAFETY: nobody has the object any more.
+    unsafe { free(object.cast()) };
+    // SAFETY: each object of a class on the heap holds a reference to it.
+    unsafe { ffi::Py_DECREF(class.cast()) };
+}

@@ -1,0 +1,392 @@
+"""weir.Queue: what it passes, to whom, and what happens when somebody dies."""
+
+import concurrent.futures
+import multiprocessing as mp
+import os
+import pickle
+import queue as std_queue
+import signal
+import socket
+import sys
+import threading
+import time
+
+import pytest
+import weir
+
+numpy = pytest.importorskip("numpy") if "numpy" in sys.modules else None
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+# Long enough for a machine that does other things; nothing waits for it in vain.
+LONG = 60
+METHODS = ["fork", "spawn", "forkserver"]
+
+
+def echo(questions, answers):
+    while (item := questions.get(timeout=LONG)) is not None:
+        answers.put(item)
+
+
+def put_numbers(queue, name, count):
+    for number in range(count):
+        queue.put((name, number))
+
+
+def get_until_none(queue, results):
+    got = []
+    while (item := queue.get(timeout=LONG)) is not None:
+        got.append(item)
+    results.put(got)
+
+
+def start(method, target, *args):
+    process = mp.get_context(method).Process(target=target, args=args, daemon=True)
+    process.start()
+    return process
+
+
+def join(process):
+    process.join(LONG)
+    assert process.exitcode == 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_objects_pass_both_ways(method):
+    questions, answers = weir.Queue(), weir.Queue()
+    child = start(method, echo, questions, answers)
+    items = [1, "text", b"", b"bytes", bytearray(b"array"), {"key": [None, 2.5]}, b"x" * (3 << 20)]
+    for item in items:
+        questions.put(item)
+        answer = answers.get(timeout=LONG)
+        assert answer == item and type(answer) is type(item)
+    questions.put(None)
+    join(child)
+
+
+@pytest.mark.skipif(numpy is None, reason="SKIPPED: numpy is not here")
+def test_arrays_are_not_pickled_and_may_be_written():
+    queue = weir.Queue()
+    arrays = {"a": numpy.arange(1 << 20), "b": numpy.zeros((3, 5), order="F"), "c": numpy.arange(9)[::2]}
+    arrays["a"].flags.writeable = True
+    queue.put(arrays)
+    got = queue.get()
+    for name, array in arrays.items():
+        assert (got[name] == array).all()
+        assert got[name].dtype == array.dtype and got[name].shape == array.shape
+        got[name][...] = 0
+    constant = numpy.frombuffer(b"constant", numpy.uint8)
+    queue.put(constant)
+    assert not queue.get().flags.writeable
+
+
+def test_it_grows_and_keeps_the_order():
+    queue = weir.Queue(size_bytes=4096)
+    for number in range(20_000):
+        queue.put_nowait(number)
+    assert queue.qsize() == 20_000 and not queue.full()
+    assert [queue.get_nowait() for _ in range(20_000)] == list(range(20_000))
+    assert queue.empty()
+    queue.put(b"x" * (16 << 20))
+    assert len(queue.get()) == 16 << 20
+
+
+def test_a_bound_is_kept():
+    queue = weir.Queue(maxsize=2)
+    queue.put(1)
+    queue.put(2)
+    assert queue.full() and queue.qsize() == 2
+    with pytest.raises(std_queue.Full):
+        queue.put_nowait(3)
+    with pytest.raises(std_queue.Full):
+        queue.put(3, timeout=0.01)
+    waiting = threading.Thread(target=queue.put, args=(3,), daemon=True)
+    waiting.start()
+    assert [queue.get(timeout=LONG) for _ in range(3)] == [1, 2, 3]
+    waiting.join(LONG)
+    with pytest.raises(std_queue.Empty):
+        queue.get_nowait()
+    with pytest.raises(std_queue.Empty):
+        queue.get(timeout=0.01)
+
+
+def test_many_put_and_many_get():
+    queue, results = weir.Queue(maxsize=50), weir.Queue()
+    putters = [start("fork", put_numbers, queue, name, 2_000) for name in range(4)]
+    getters = [start("fork", get_until_none, queue, results) for _ in range(3)]
+    for process in putters:
+        join(process)
+    for _ in getters:
+        queue.put(None)
+    lists = [results.get(timeout=LONG) for _ in getters]
+    for process in getters:
+        join(process)
+    assert sorted(sum(lists, [])) == [(n, i) for n in range(4) for i in range(2_000)]
+    for got in lists:
+        for name in range(4):
+            numbers = [number for putter, number in got if putter == name]
+            assert numbers == sorted(numbers)
+
+
+def test_threads_of_one_process_share_it():
+    queue, got = weir.Queue(maxsize=3), []
+    def take():
+        while (item := queue.get(timeout=LONG)) is not None:
+            got.append(item)
+    threads = [threading.Thread(target=take, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(1_000):
+        queue.put(number, timeout=LONG)
+    for _ in threads:
+        queue.put(None)
+    for thread in threads:
+        thread.join(LONG)
+    assert sorted(got) == list(range(1_000))
+
+
+_shared = None
+
+
+def keep(queue):
+    global _shared
+    _shared = queue
+
+
+def double(number):
+    _shared.put(2 * number)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_it_is_an_argument_of_a_pools_beginning(method):
+    queue = weir.Queue()
+    context = mp.get_context(method)
+    with concurrent.futures.ProcessPoolExecutor(
+        2, mp_context=context, initializer=keep, initargs=(queue,)
+    ) as pool:
+        list(pool.map(double, range(5), timeout=LONG))
+    assert sorted(queue.get(timeout=LONG) for _ in range(5)) == [0, 2, 4, 6, 8]
+
+
+def answer_through(carrier):
+    carrier.get(timeout=LONG).put("arrived")
+
+
+def test_a_queue_goes_through_a_queue():
+    carrier, cargo = weir.Queue(), weir.Queue()
+    child = start("fork", answer_through, carrier)
+    carrier.put(cargo)
+    assert cargo.get(timeout=LONG) == "arrived"
+    join(child)
+
+
+def test_a_socket_goes_through_a_queue():
+    queue = weir.Queue()
+    one, two = socket.socketpair()
+    with one, two:
+        queue.put(one)
+        with queue.get() as copy:
+            copy.sendall(b"hello")
+            assert two.recv(5) == b"hello"
+
+
+# What hangs with multiprocessing.Queue.
+
+
+def wait_for_ever(queue, ready):
+    ready.put(os.getpid())
+    queue.get()
+
+
+def test_a_child_that_is_killed_in_get_holds_up_nobody():
+    queue, ready = weir.Queue(), weir.Queue()
+    child = start("fork", wait_for_ever, queue, ready)
+    ready.get(timeout=LONG)
+    os.kill(child.pid, signal.SIGKILL)
+    child.join(LONG)
+    queue.put("still there")
+    assert queue.get(timeout=LONG) == "still there"
+
+
+@pytest.mark.parametrize("side", ["put", "get"])
+def test_processes_that_are_killed_at_any_moment_leave_a_sound_queue(side):
+    queue = weir.Queue(maxsize=4)
+    def busy():
+        while True:
+            if side == "put":
+                queue.put(b"y" * 5000)
+            else:
+                queue.get()
+    def drain():
+        # A killed putter is told, and the queue goes on.
+        while True:
+            try:
+                queue.get(timeout=LONG) if side == "put" else queue.put(b"z" * 5000, timeout=LONG)
+                return
+            except weir.PeerDied:
+                pass
+    for round in range(20):
+        child = mp.get_context("fork").Process(target=busy, daemon=True)
+        child.start()
+        for _ in range(50 + round):
+            drain()
+        os.kill(child.pid, signal.SIGKILL)
+        child.join(LONG)
+    if side == "put":
+        while queue.qsize():
+            assert queue.get_nowait() == b"y" * 5000
+    queue.put_nowait(1) if not queue.full() else None
+
+
+def test_a_child_that_has_put_much_can_be_joined():
+    queue = weir.Queue()
+    child = start("fork", put_numbers, queue, "child", 50_000)
+    join(child)
+    assert queue.qsize() == 50_000
+    assert queue.get() == ("child", 0)
+
+
+def test_what_cannot_be_pickled_is_an_exception_of_put():
+    queue = weir.Queue()
+    with pytest.raises((pickle.PicklingError, AttributeError, TypeError)):
+        queue.put(lambda: None)
+    with pytest.raises((pickle.PicklingError, TypeError)):
+        queue.put(["fine", threading.Lock()])
+    queue.put("next")
+    assert queue.get_nowait() == "next"
+
+
+def die_at_work(queue, ready):
+    ready.put("begun")
+    time.sleep(LONG)  # until it is killed
+    queue.put("never")
+
+
+def test_one_who_waits_hears_that_a_worker_was_killed():
+    results, ready = weir.Queue(), weir.Queue()
+    child = start("fork", die_at_work, results, ready)
+    ready.get(timeout=LONG)
+    os.kill(child.pid, signal.SIGKILL)
+    begun = time.monotonic()
+    with pytest.raises(weir.PeerDied, match=f"process {child.pid} died"):
+        results.get(timeout=LONG)
+    assert time.monotonic() - begun < LONG / 2
+    # It is said once.
+    with pytest.raises(std_queue.Empty):
+        results.get(timeout=0.5)
+    child.join(LONG)
+
+
+def fail(queue):
+    raise ValueError("this traceback belongs to a test")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_who_waits_hears_that_a_worker_has_failed(method):
+    queue = weir.Queue()
+    child = start(method, fail, queue)
+    with pytest.raises(weir.PeerDied, match="ended by an error"):
+        queue.get(timeout=LONG)
+    child.join(LONG)
+
+
+def take_one(queue, ready):
+    ready.put(queue.get(timeout=LONG))
+    time.sleep(LONG)  # until it is killed
+
+
+def test_one_who_waits_for_room_hears_that_the_consumer_died():
+    queue, ready = weir.Queue(maxsize=1), weir.Queue()
+    child = start("fork", take_one, queue, ready)
+    queue.put("taken")
+    assert ready.get(timeout=LONG) == "taken"
+    queue.put("fills it")
+    os.kill(child.pid, signal.SIGKILL)
+    with pytest.raises(weir.PeerDied, match="put 0 items and got 1"):
+        queue.put("waits", timeout=LONG)
+    assert queue.get_nowait() == "fills it"
+    child.join(LONG)
+
+
+def test_a_consumers_death_is_a_warning_to_other_consumers():
+    queue, ready = weir.Queue(), weir.Queue()
+    child = start("fork", take_one, queue, ready)
+    queue.put("taken")
+    ready.get(timeout=LONG)
+    os.kill(child.pid, signal.SIGKILL)
+    child.join(LONG)
+    with pytest.warns(RuntimeWarning, match="got 1"), pytest.raises(std_queue.Empty):
+        queue.get(timeout=1)
+
+
+def test_a_child_that_ends_is_no_death():
+    queue = weir.Queue()
+    join(start("fork", put_numbers, queue, "child", 1))
+    queue.get(timeout=LONG)
+    with pytest.raises(std_queue.Empty):
+        queue.get(timeout=0.6)
+
+
+def test_a_signal_is_heard_by_one_who_waits():
+    class Heard(Exception):
+        pass
+    def handler(*_):
+        raise Heard
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Heard):
+            weir.Queue().get(timeout=LONG)
+        full = weir.Queue(maxsize=1)
+        full.put(1)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Heard):
+            full.put(2, timeout=LONG)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_other_threads_run_while_one_waits():
+    queue = weir.Queue()
+    waiting = threading.Thread(target=lambda: queue.put(queue.get(timeout=LONG) + 1), daemon=True)
+    waiting.start()
+    queue.put(1)
+    waiting.join(LONG)
+    assert queue.get(timeout=LONG) == 2
+
+
+def test_a_closed_queue_says_so():
+    queue = weir.Queue()
+    with queue:
+        queue.put(1)
+    queue.close()
+    queue.join_thread()
+    queue.cancel_join_thread()
+    for call in (queue.get, lambda: queue.put(1), lambda: pickle.dumps(queue)):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+
+
+def test_wrong_arguments_are_exceptions():
+    with pytest.raises(weir.Invalid, match="too large"):
+        weir.Queue(size_bytes=1 << 60)
+    with pytest.raises(weir.Invalid, match="not a number"):
+        weir.Queue().get(timeout=float("nan"))
+    with pytest.raises(TypeError):
+        weir.Queue().get(timeout="soon")
+    with pytest.raises(OSError, match="cannot open the queue"):
+        weir._weir.QueueRing.open(-1)
+    with open(os.devnull) as file, pytest.raises(OSError, match="too short"):
+        weir._weir.QueueRing.open(file.fileno())
+
+
+def test_it_takes_no_file_in_dev_shm():
+    before = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    queue = weir.Queue(size_bytes=1 << 20)
+    queue.put(b"x" * (1 << 20))
+    assert "memfd:weir-queue" in os.readlink(f"/proc/self/fd/{queue._ring.fileno()}")
+    after = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    assert not {name for name in after - before if "weir" in name}
