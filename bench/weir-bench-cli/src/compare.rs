@@ -294,14 +294,15 @@ impl Unjudged {
 
 impl Judge<'_> {
     fn rows(&self, pairs: &[(&CaseRecord, &CaseRecord)]) -> Vec<ComparedCase> {
-        let found: Vec<Unjudged> = pairs.iter().map(|(one, other)| self.look(one, other)).collect();
+        let found: Vec<Unjudged> =
+            pairs.iter().map(|(one, other)| self.compare_case(one, other)).collect();
         let corrected = holm(&found.iter().map(|found| found.p).collect::<Vec<_>>());
         let all = pairs.iter().zip(found).zip(corrected);
         all.map(|(((one, _), found), p)| self.row(one, found, p)).collect()
     }
 
     /// Compares a case. The interval is widened by how far hosts drift between runs, once for each run.
-    fn look(&self, one: &CaseRecord, other: &CaseRecord) -> Unjudged {
+    fn compare_case(&self, one: &CaseRecord, other: &CaseRecord) -> Unjudged {
         // The same for both, even if only one of them shows that it is a difference.
         let is_difference = one.is_difference || other.is_difference;
         let typical = Typical::of(one.unit, one.is_by_ticks(), is_difference);

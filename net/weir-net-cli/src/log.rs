@@ -48,10 +48,10 @@ pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
         output: Output::of_records(&options.json)?,
         text: String::new(),
         bytes: Vec::new(),
-        told: LogCounts::default(),
+        reported: LogCounts::default(),
         printed: 0,
     };
-    printer.tell_ended(&path)?;
+    printer.report_end(&path)?;
     printer.print()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -98,19 +98,19 @@ fn kinds(text: &Option<String>) -> Result<Option<Kinds>, Fault> {
 /// Sets which kinds are logged and which wait for the disk, and prints the previous settings.
 fn choose(path: &Path, set: Option<Kinds>, sync: Option<Kinds>) -> Result<ExitCode, Fault> {
     let log = Log::open(path).map_err(failed)?;
-    let mut said = String::new();
+    let mut lines = String::new();
     if let Some(kinds) = set {
         let before = log.set_mask(kinds);
-        said += &format!("logged: {kinds} (was {before})\n");
+        lines += &format!("logged: {kinds} (was {before})\n");
     }
     if let Some(kinds) = sync {
         let before = log.set_sync_mask(kinds);
-        said += &format!("waits for the disk: {kinds} (was {before})\n");
+        lines += &format!("waits for the disk: {kinds} (was {before})\n");
         if kinds != Kinds::NONE && cost::is_in_memory(path) {
             tell("the log is in memory (tmpfs): a power failure loses it in any case");
         }
     }
-    print(&said)?;
+    print(&lines)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -125,14 +125,14 @@ struct LogPrinter<'a> {
     text: String,
     bytes: Vec<u8>,
     /// The missing events that were reported.
-    told: LogCounts,
+    reported: LogCounts,
     printed: u64,
 }
 
 impl LogPrinter<'_> {
     /// Tells the user if the switch of this log has ended, and when: the log itself does not show
     /// it.
-    fn tell_ended(&mut self, path: &Path) -> Result<(), Fault> {
+    fn report_end(&mut self, path: &Path) -> Result<(), Fault> {
         if self.options.file.is_some() {
             return Ok(());
         }
@@ -191,7 +191,7 @@ impl LogPrinter<'_> {
     /// Prints the events that the log holds now.
     fn print_present(&mut self) -> Result<(), Fault> {
         self.each_present(|printer, event| printer.put(&event))?;
-        self.tell_missing()?;
+        self.report_missing()?;
         self.flush()
     }
 
@@ -208,7 +208,7 @@ impl LogPrinter<'_> {
             Ok(())
         })?;
         // The events before these are not missing, since they were not asked for.
-        self.told = self.reader.counts().map_err(failed)?;
+        self.reported = self.reader.counts().map_err(failed)?;
         last.iter().try_for_each(|event| self.put(event))?;
         self.flush()
     }
@@ -219,7 +219,7 @@ impl LogPrinter<'_> {
             while let Some(event) = self.reader.next().map_err(failed)? {
                 self.put(&event)?;
             }
-            self.tell_missing()?;
+            self.report_missing()?;
             self.flush()?;
             if !(self.reader.is_at_end() && self.reader.reopen().map_err(failed)?) {
                 self.pause(IDLE)?;
@@ -261,12 +261,12 @@ impl LogPrinter<'_> {
 
     /// Reports which events are missing since the last report: among the lines of JSON, or else on
     /// standard error.
-    fn tell_missing(&mut self) -> Result<(), Fault> {
+    fn report_missing(&mut self) -> Result<(), Fault> {
         let now = self.reader.counts().map_err(failed)?;
-        let overwritten = now.overwritten_units - self.told.overwritten_units;
-        let unfinished = now.unfinished - self.told.unfinished;
-        let unsynced = now.unsynced.saturating_sub(self.told.unsynced);
-        self.told = now;
+        let overwritten = now.overwritten_units - self.reported.overwritten_units;
+        let unfinished = now.unfinished - self.reported.unfinished;
+        let unsynced = now.unsynced.saturating_sub(self.reported.unsynced);
+        self.reported = now;
         if overwritten + unfinished + unsynced == 0 {
             return Ok(());
         }

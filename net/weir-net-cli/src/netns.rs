@@ -69,16 +69,16 @@ impl Netns {
             failed(error.into())
         })?;
         let made = Netns { path, note, lock };
-        made.say().map_err(failed)?;
+        made.report().map_err(failed)?;
         namespace::new_network().map_err(failed)?;
         mount_bind("/proc/self/ns/net", &made.path).map_err(|error| failed(error.into()))?;
-        made.say().map_err(failed)?;
+        made.report().map_err(failed)?;
         tun::switch_on("lo").map_err(failed)?;
         Ok(made)
     }
 
     /// Notes which namespace is ours; before it is mounted, which file.
-    fn say(&self) -> io::Result<()> {
+    fn report(&self) -> io::Result<()> {
         let identity = identity(&self.path).unwrap_or_default();
         self.lock.set_len(0)?;
         self.lock.write_all_at(identity.as_bytes(), 0)

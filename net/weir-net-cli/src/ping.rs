@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Runs the verb. The status is 1 if nothing answered.
 pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
     let outlet = Outlet::open(&options.json)?;
-    let heard = Heard::start(&ENDS, &[], PATIENCE, || {})?;
+    let received = Heard::start(&ENDS, &[], PATIENCE, || {})?;
     let data_bytes = usize::from(options.size);
     let probe = match (options.timestamp, options.ggp) {
         (true, _) => Probe::Timestamp,
@@ -49,7 +49,7 @@ pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
     };
     let (mut sent, mut next) = (0, Instant::now());
     let mut until = None;
-    while heard.end().is_none() {
+    while received.end().is_none() {
         let now = Instant::now();
         if options.count.is_none_or(|count| sent < count) && now >= next {
             asking.ask()?;
@@ -67,7 +67,7 @@ pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
             return Err(Fault::reader_gone());
         }
         let wake = until.unwrap_or(next).max(now);
-        asking.hear(LOOK.min(wake - now))?;
+        asking.receive(LOOK.min(wake - now))?;
     }
     asking.finish()
 }
@@ -135,10 +135,10 @@ impl Asking<'_> {
     }
 
     /// Handles what comes within this time.
-    fn hear(&mut self, time: Duration) -> Result<(), Fault> {
+    fn receive(&mut self, time: Duration) -> Result<(), Fault> {
         let Asking { options, way, outlet, pinger, begun, answered, .. } = self;
         let mut lines = String::new();
-        let heard = way.receive_for(time, |arrival| match arrival {
+        let received = way.receive_for(time, |arrival| match arrival {
             StationMessage::Packet { bytes, .. } => {
                 let Ok(datagram) = Datagram::check(bytes) else { return };
                 let header = datagram.header();
@@ -158,7 +158,7 @@ impl Asking<'_> {
             }
             _ => {}
         });
-        heard.map_err(failed)?;
+        received.map_err(failed)?;
         if !options.quiet {
             outlet.tell(&lines)?;
         }

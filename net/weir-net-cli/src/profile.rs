@@ -29,10 +29,10 @@ pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
     let mut observed = open_all(files, options)?;
     let length = options.interval.unwrap_or(options.seconds);
     renew(&mut observed)?;
-    let mut before = look(&observed)?;
+    let mut before = snapshot(&observed)?;
     loop {
         count(&mut observed, length, &stop, &outlet)?;
-        let after = look(&observed)?;
+        let after = snapshot(&observed)?;
         let outcome = Outcome::new(&before, &after)?;
         // Relaxed: no other data depends on the flag.
         let go_on = options.interval.is_some() && !stop.load(Ordering::Relaxed);
@@ -141,9 +141,9 @@ fn renew(observed: &mut [(PathBuf, Observed)]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn look(observed: &[(PathBuf, Observed)]) -> Result<Vec<Observation>, Fault> {
+fn snapshot(observed: &[(PathBuf, Observed)]) -> Result<Vec<Observation>, Fault> {
     let one = |(path, profile): &(PathBuf, Observed)| {
-        profile.look().map_err(|error| Fault::failed(cannot("read", path, &error)))
+        profile.snapshot().map_err(|error| Fault::failed(cannot("read", path, &error)))
     };
     observed.iter().map(one).collect()
 }

@@ -90,7 +90,7 @@ fn answer(
     match arrival {
         StationMessage::Packet { bytes, .. } => {
             // It follows directly on the check of the header.
-            let span = spans::ANSWER.enter_next();
+            let span = spans::ANSWER.enter_at_last();
             let Ok(datagram) = Datagram::check(bytes) else { return };
             let mut through = Through { sender, log, from: datagram.header().source };
             if let Some(log) = log {

@@ -172,7 +172,7 @@ pub(crate) fn request(
 
 /// Sends a record to a program that may take its time. Returns whether it was sent. A daemon that is
 /// to end waits for nobody.
-pub(crate) fn tell(channel: &mut RecordDuplex, record: &[u8], stop: &AtomicBool) -> bool {
+pub(crate) fn send_report(channel: &mut RecordDuplex, record: &[u8], stop: &AtomicBool) -> bool {
     let until = Instant::now() + PATIENCE;
     // Relaxed: it only signals the end.
     let waits = || !stop.load(Ordering::Relaxed) && Instant::now() < until;

@@ -290,7 +290,8 @@ impl Reassembly {
             // No last fragment has arrived before: this one, if it is the last, must end them all.
             None => !is_last || waiting.end_bytes <= fragment.start,
         };
-        let place = waiting.chunks.look(&self.pending.store, fragment.start, fragment.payload);
+        let place =
+            waiting.chunks.occupancy_of(&self.pending.store, fragment.start, fragment.payload);
         if !ends_well || place == Occupancy::Taken {
             self.pending.poison(id);
             return Err(Rejection::Overlap);

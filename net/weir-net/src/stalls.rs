@@ -87,7 +87,7 @@ impl StallWatch {
     }
 
     /// Notes that `side` is waited for. Counts a stall, and returns its side, where one begins.
-    pub(crate) fn look(
+    pub(crate) fn note_wait(
         &mut self,
         side: WaitedSide,
         now_ns: u64,
@@ -117,11 +117,11 @@ mod tests {
         for (number, side) in WaitedSide::ALL.into_iter().enumerate() {
             assert_eq!(side as usize, number);
             let mut watch = StallWatch::new(0);
-            assert_eq!(watch.look(side, STALL_NS - 1, &mut counts), None);
-            assert_eq!(watch.look(side, STALL_NS, &mut counts), Some(side));
-            assert_eq!(watch.look(side, STALL_NS * 9, &mut counts), None, "the same stall");
+            assert_eq!(watch.note_wait(side, STALL_NS - 1, &mut counts), None);
+            assert_eq!(watch.note_wait(side, STALL_NS, &mut counts), Some(side));
+            assert_eq!(watch.note_wait(side, STALL_NS * 9, &mut counts), None, "the same stall");
             watch.moved(STALL_NS * 9);
-            assert_eq!(watch.look(side, STALL_NS * 10 - 1, &mut counts), None);
+            assert_eq!(watch.note_wait(side, STALL_NS * 10 - 1, &mut counts), None);
         }
         let expected = StallCounts { this_side_stalls: 1, network_stalls: 1, other_side_stalls: 1 };
         assert_eq!((counts, counts.all()), (expected, 3));

@@ -151,8 +151,8 @@ impl Station {
             let bytes = self.next_control(until, "attach to")?;
             match self.buffer[0] {
                 to_station::ATTACHED => {
-                    let said = Attached::check(&self.buffer[TO_STATION_BYTES..bytes]);
-                    self.attached = said.ok_or_else(nonsense)?;
+                    let attached = Attached::check(&self.buffer[TO_STATION_BYTES..bytes]);
+                    self.attached = attached.ok_or_else(nonsense)?;
                     return Ok(());
                 }
                 to_station::REFUSED => {
@@ -179,7 +179,7 @@ impl Station {
             };
             match received.event {
                 Event::Message { bytes } if bytes >= TO_STATION_BYTES => return Ok(bytes),
-                Event::Closed(_) => return Err(switch_gone()),
+                Event::Closed(_) => return Err(switch_ended()),
                 _ => {}
             }
         }
@@ -213,11 +213,11 @@ impl Station {
         let mut sender = Sender { writer, headers, is_icmp: *is_icmp, message, failure: None };
         let mut gone = false;
         // The wait ends where the first message is shown.
-        let mut waiting = Some(weir_profile::begin_wait_next(&spans::RING_WAIT));
+        let mut waiting = Some(weir_profile::begin_wait_at_last(&spans::RING_WAIT));
         let mut taking = None;
         let show = |received: weir::Received, bytes: &[u8]| {
             if waiting.take().is_some() {
-                taking = Some(spans::TAKE.enter_next());
+                taking = Some(spans::TAKE.enter_at_last());
             }
             gone |= matches!(received.event, Event::Closed(_));
             let shown = match sender.admit(bytes) {
@@ -242,7 +242,7 @@ impl Station {
             return Err(error.into());
         }
         match got {
-            _ if gone => Err(switch_gone()),
+            _ if gone => Err(switch_ended()),
             Ok(count) => Ok(count),
             // Nothing has arrived, or only part of a message.
             Err(error) => match error.kind() {
@@ -341,7 +341,7 @@ impl Sender<'_> {
             if let Some(header_bytes) = filled {
                 let head = &head[..FROM_STATION_BYTES + header_bytes];
                 // It follows directly on the header.
-                let _span = spans::SEND.enter_next();
+                let _span = spans::SEND.enter_at_last();
                 return self.put_parts(&[head, front, rest]);
             }
         }
@@ -366,7 +366,7 @@ impl Sender<'_> {
         let (Some(headers), [to_station::PACKET, _, _, 1, ..]) = (&self.headers, front) else {
             return Ok(());
         };
-        let span = spans::VERIFY.enter_next();
+        let span = spans::VERIFY.enter_at_last();
         let admitted = division::admit(bytes, headers.host.net);
         drop(span);
         let Err(refusal) = admitted else { return Ok(()) };
@@ -444,7 +444,7 @@ pub(crate) fn arrival(bytes: &[u8]) -> Option<StationMessage<'_>> {
     }
 }
 
-fn switch_gone() -> Error {
+fn switch_ended() -> Error {
     Error::new(ErrorKind::NoSwitch, "go on", "without the switch", "it has closed or died")
 }
 

@@ -120,7 +120,7 @@ impl Switch {
         let mut packet = vec![0; BUFFER_BYTES];
         let mut message = vec![0; MOST_MESSAGE_BYTES];
         let mut see = |received: Received, lent: Lent<'_>| requests.take(received, &lent);
-        let mut ticks = ExpiryTimer { looked_ns: now_ns() };
+        let mut ticks = ExpiryTimer { checked_ns: now_ns() };
         let mut in_vain = 0;
         let mut turns = TurnLength::default();
         let mut is_answer_due = false;
@@ -132,8 +132,8 @@ impl Switch {
                 true => 0,
                 false => turns.read(|| shared.receive_one(&mut packet))?,
             };
-            let took = look(port, &mut message, &mut see)?;
-            ticks.look_after(shared);
+            let took = take_messages(port, &mut message, &mut see)?;
+            ticks.drop_expired(shared);
             if came > 0 || took > 0 {
                 in_vain = 0;
             }
@@ -144,7 +144,7 @@ impl Switch {
             is_answer_due = came > 0;
             in_vain += 1;
             if in_vain <= MOST_YIELDS {
-                weir_profile::wait_next(&spans::GIVE_WAY, rustix::thread::sched_yield);
+                weir_profile::wait_at_last(&spans::GIVE_WAY, rustix::thread::sched_yield);
                 continue;
             }
             in_vain = 0;
@@ -177,16 +177,16 @@ impl Switch {
         reading.map_err(|cause| Error::os("start", "a thread", cause))?;
         let mut message = vec![0; MOST_MESSAGE_BYTES];
         let mut see = |received: Received, lent: Lent<'_>| requests.take(received, &lent);
-        let mut ticks = ExpiryTimer { looked_ns: now_ns() };
+        let mut ticks = ExpiryTimer { checked_ns: now_ns() };
         // Relaxed: it only signals the end.
         while !stop.load(Ordering::Relaxed) {
             let waited = weir_profile::wait(&spans::SLEEP, || port.wait_timeout(TICK));
-            let got = waited.and_then(|()| look(port, &mut message, &mut see));
+            let got = waited.and_then(|()| take_messages(port, &mut message, &mut see));
             match got {
                 Err(error) if error.kind() != weir::ErrorKind::TimedOut => return Err(error.into()),
                 _ => {}
             }
-            ticks.look_after(shared);
+            ticks.drop_expired(shared);
             if let Ok(error) = failed.try_recv() {
                 return Err(error);
             }
@@ -220,24 +220,24 @@ impl SwitchHandle {
 
 /// The time of the last check for expired datagrams.
 struct ExpiryTimer {
-    looked_ns: u64,
+    checked_ns: u64,
 }
 
 impl ExpiryTimer {
     /// Drops expired datagrams, at intervals.
-    fn look_after(&mut self, shared: &SwitchState) {
+    fn drop_expired(&mut self, shared: &SwitchState) {
         let now_ns = now_ns();
-        if now_ns.saturating_sub(self.looked_ns) >= TICK.as_nanos() as u64 {
-            self.looked_ns = now_ns;
+        if now_ns.saturating_sub(self.checked_ns) >= TICK.as_nanos() as u64 {
+            self.checked_ns = now_ns;
             shared.lock().expire(now_ns);
-            weir_profile::look();
+            weir_profile::charge_now();
         }
     }
 }
 
 /// Takes the messages of stations that are there; returns how many. The port's descriptor stays as
 /// it is. A look that finds nothing is not counted in a profile: it would cost as much as it takes.
-fn look(
+fn take_messages(
     port: &mut Port,
     message: &mut [u8],
     see: &mut impl FnMut(Received, Lent<'_>),
@@ -245,7 +245,7 @@ fn look(
     if !port.is_ready()? {
         return Ok(0);
     }
-    let span = spans::TAKE.enter_next();
+    let span = spans::TAKE.enter_at_last();
     let seen = port.lend_each_timeout(message, Timeout::Now, see);
     // Hardly anything is done behind the last message.
     span.end_at_last();

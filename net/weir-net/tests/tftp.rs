@@ -375,20 +375,20 @@ fn a_stall_is_counted_once_and_by_its_cause() {
     const MS: u64 = 1_000_000;
     let mut clock = WaitClock::new(0);
     // This side reads its file for half a second.
-    assert_eq!(clock.look(199 * MS), None);
-    assert_eq!(clock.look(500 * MS), Some(WaitedSide::This));
-    assert_eq!(clock.look(600 * MS), None, "the same stall");
+    assert_eq!(clock.note_wait(199 * MS), None);
+    assert_eq!(clock.note_wait(500 * MS), Some(WaitedSide::This));
+    assert_eq!(clock.note_wait(600 * MS), None, "the same stall");
     clock.wait(600 * MS);
     clock.answered(601 * MS, true);
     // The other side does not answer before anything is sent again.
     clock.wait(601 * MS);
-    assert_eq!(clock.look(900 * MS), Some(WaitedSide::Other));
+    assert_eq!(clock.note_wait(900 * MS), Some(WaitedSide::Other));
     clock.answered(950 * MS, true);
     // Packets are sent again, and one answer comes: something was lost.
     clock.wait(950 * MS);
     clock.lost(1000 * MS);
     clock.wait(1000 * MS);
-    assert_eq!(clock.look(1200 * MS), Some(WaitedSide::Network));
+    assert_eq!(clock.note_wait(1200 * MS), Some(WaitedSide::Network));
     clock.answered(1250 * MS, false);
     let waits = clock.waits(1250 * MS);
     let stalls = |waits: &weir_net::tftp::waits::Waits| {
@@ -399,7 +399,7 @@ fn a_stall_is_counted_once_and_by_its_cause() {
     clock.wait(1250 * MS);
     clock.lost(1500 * MS);
     clock.wait(1500 * MS);
-    assert_eq!(clock.look(1500 * MS), Some(WaitedSide::Network));
+    assert_eq!(clock.note_wait(1500 * MS), Some(WaitedSide::Network));
     clock.answered(1501 * MS, false);
     let network_ns = clock.waits(1501 * MS).network_ns;
     clock.answered_again();

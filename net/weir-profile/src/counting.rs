@@ -24,7 +24,7 @@ fn enter_timed(row: u32, begin: Begin) -> (u32, u32) {
     })
 }
 
-pub fn look() {
+pub fn charge_now() {
     with_state(|state| {
         if state.table().is_some() && !state.in_gap() {
             state.begins(Begin::Now);

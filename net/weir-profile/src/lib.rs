@@ -116,7 +116,7 @@ impl Subroutine {
     /// which saves one reading of the clock: for a span that follows directly. The time in between
     /// counts as part of it.
     #[inline]
-    pub fn enter_next(&'static self) -> Span {
+    pub fn enter_at_last(&'static self) -> Span {
         self.enter_at(Begin::Next)
     }
 
@@ -217,12 +217,12 @@ impl Drop for Calling {
     }
 }
 
-/// Counts the time so far for the enclosing span, so that a following [`Subroutine::enter_next`] or
-/// [`wait_next`] does not include it: for rare work between the two.
+/// Counts the time so far for the enclosing span, so that a following [`Subroutine::enter_at_last`] or
+/// [`wait_at_last`] does not include it: for rare work between the two.
 #[inline]
-pub fn look() {
+pub fn charge_now() {
     if is_on() {
-        counting::look();
+        counting::charge_now();
     }
 }
 
@@ -261,15 +261,15 @@ pub fn wait<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
 }
 
 /// Makes a system call that may wait, like [`wait`], but begins at the moment when the last span or
-/// call ended, like [`Subroutine::enter_next`].
+/// call ended, like [`Subroutine::enter_at_last`].
 #[inline]
-pub fn wait_next<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
+pub fn wait_at_last<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
     counted(call, true, Begin::Next, f)
 }
 
-/// Begins a system call like [`wait_next`] that lasts until the guard is dropped: for a wait inside
+/// Begins a system call like [`wait_at_last`] that lasts until the guard is dropped: for a wait inside
 /// of a function that returns later than the wait ends.
 #[inline]
-pub fn begin_wait_next(call: &'static Subroutine) -> Calling {
+pub fn begin_wait_at_last(call: &'static Subroutine) -> Calling {
     calling(call, true, Begin::Next)
 }

@@ -66,7 +66,7 @@ impl Observed {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let observed = Observed { file, writable, since: None, broken: false };
-        observed.look()?;
+        observed.snapshot()?;
         Ok(observed)
     }
 
@@ -101,7 +101,7 @@ impl Observed {
     ///
     /// # Errors
     /// `InvalidData`: it is not a profile. Else those of pread(2).
-    pub fn look(&self) -> io::Result<Observation> {
+    pub fn snapshot(&self) -> io::Result<Observation> {
         Ok(Observation { broken: self.broken, ..Observation::now(self.read()?) })
     }
 

@@ -30,12 +30,12 @@ pub fn switch(on: bool) -> io::Result<()> {
             write_header(&own_name())?;
         }
         names::write_names();
-        *interval = Some((look()?, None));
+        *interval = Some((snapshot()?, None));
         table::want(true, is_published());
     } else {
         // Counts made for observers are not part of the interval.
         if let Some((_, end @ None)) = &mut *interval {
-            *end = Some(look()?);
+            *end = Some(snapshot()?);
         }
         table::want(false, is_published());
     }
@@ -49,7 +49,7 @@ pub fn report() -> Option<ProfileReport> {
     let (begin, end) = interval.as_ref()?;
     match end {
         Some(end) => ProfileReport::between(begin, end).ok(),
-        None => ProfileReport::between(begin, &look().ok()?).ok(),
+        None => ProfileReport::between(begin, &snapshot().ok()?).ok(),
     }
 }
 
@@ -61,7 +61,7 @@ fn lock() -> std::sync::MutexGuard<'static, Option<(Observation, Option<Observat
     interval
 }
 
-fn look() -> io::Result<Observation> {
+fn snapshot() -> io::Result<Observation> {
     thread::settle();
     let words: Vec<u64> = (0..WORDS).map(|at| TABLE.word(at).load(Ordering::Relaxed)).collect();
     Ok(Observation::now(TableSnapshot::parse(&words).map_err(wrong)?))

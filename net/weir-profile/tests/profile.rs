@@ -95,9 +95,9 @@ fn calls(report: &ProfileReport) -> [u64; 4] {
 fn profile_of(program: &mut Profiled, rounds: u64) -> ProfileReport {
     let mut observed = program.observe();
     observed.renew().expect("on");
-    let before = observed.look().expect("looked");
+    let before = observed.snapshot().expect("looked");
     program.rounds(rounds);
-    let after = observed.look().expect("looked");
+    let after = observed.snapshot().expect("looked");
     ProfileReport::between(&before, &after).expect("in order")
 }
 
@@ -144,7 +144,7 @@ fn waiting_is_counted_apart_from_cpu_time() {
     // It listens already, which is not counted.
     program.until_it_listens();
     observed.renew().expect("on");
-    let before = observed.look().expect("looked");
+    let before = observed.snapshot().expect("looked");
     program.rounds(1);
     program.until_it_listens();
     let waited = Instant::now();
@@ -153,7 +153,7 @@ fn waiting_is_counted_apart_from_cpu_time() {
     let waited_ns = waited.elapsed().as_nanos() as u64;
     program.rounds(1);
     let report =
-        ProfileReport::between(&before, &observed.look().expect("looked")).expect("in order");
+        ProfileReport::between(&before, &observed.snapshot().expect("looked")).expect("in order");
     let (listen, cpu) = (report.call("listen").expect("called"), report.cpu.expect("it lives"));
     // And perhaps the call that it is in now.
     assert!((1..=2).contains(&listen.calls), "{report}");
@@ -170,20 +170,21 @@ fn off_nothing_is_counted_and_a_lease_ends_by_itself() {
     let mut program = Profiled::start(1);
     let mut observed = program.observe();
     program.rounds(100);
-    let report = ProfileReport::whole(&observed.look().expect("looked")).expect("sound");
+    let report = ProfileReport::whole(&observed.snapshot().expect("looked")).expect("sound");
     assert_eq!((report.subroutines.len(), report.calls.len()), (0, 0), "{report}");
     observed.renew().expect("on");
     let begun = Instant::now();
     program.rounds(10);
-    let counted = calls(&ProfileReport::whole(&observed.look().expect("looked")).expect("sound"));
+    let counted =
+        calls(&ProfileReport::whole(&observed.snapshot().expect("looked")).expect("sound"));
     assert_eq!(counted[0], 10);
     // The observer stops, as if killed. A later one finds the profile off.
     drop(observed);
     let observed = program.observe();
     loop {
-        let before = observed.look().expect("looked");
+        let before = observed.snapshot().expect("looked");
         program.rounds(10);
-        let after = observed.look().expect("looked");
+        let after = observed.snapshot().expect("looked");
         let report = ProfileReport::between(&before, &after).expect("in order");
         if calls(&report) == [0; 4] {
             break;
@@ -199,7 +200,7 @@ fn observers_do_not_switch_each_other_off() {
     let (mut first, mut second) = (program.observe(), program.observe());
     first.renew().expect("on");
     second.renew().expect("on");
-    let (begun, before) = (Instant::now(), second.look().expect("looked"));
+    let (begun, before) = (Instant::now(), second.snapshot().expect("looked"));
     drop(first);
     let mut rounds = 0;
     while begun.elapsed() < LEASE + LEASE / 4 {
@@ -208,7 +209,7 @@ fn observers_do_not_switch_each_other_off() {
         rounds += 1;
     }
     let report =
-        ProfileReport::between(&before, &second.look().expect("looked")).expect("in order");
+        ProfileReport::between(&before, &second.snapshot().expect("looked")).expect("in order");
     assert_eq!(calls(&report), [rounds, 3 * rounds, rounds, rounds], "{report}");
     assert_eq!(report.notes, [""; 0]);
 }
@@ -218,11 +219,11 @@ fn what_a_killed_program_counted_is_still_there() {
     let mut program = Profiled::start(2);
     let mut observed = program.observe();
     observed.renew().expect("on");
-    let before = observed.look().expect("looked");
+    let before = observed.snapshot().expect("looked");
     program.rounds(500);
     program.child.kill().expect("killed");
     program.child.wait().expect("reaped");
-    let after = observed.look().expect("looked");
+    let after = observed.snapshot().expect("looked");
     assert!(after.is_gone());
     let (between, whole) = (ProfileReport::between(&before, &after), ProfileReport::whole(&after));
     let (between, whole) = (between.expect("in order"), whole.expect("sound"));
@@ -230,7 +231,7 @@ fn what_a_killed_program_counted_is_still_there() {
     let pid = program.child.id();
     assert_eq!(between.notes, [format!("process {pid} is gone")]);
     assert_eq!((between.cpu, whole.gone), (None, true));
-    assert!(program.observe().look().expect("opened anew").is_gone());
+    assert!(program.observe().snapshot().expect("opened anew").is_gone());
 }
 
 #[test]
@@ -238,11 +239,11 @@ fn a_program_that_is_killed_while_it_counts_leaves_a_sound_table() {
     let mut program = Profiled::start(2);
     let mut observed = program.observe();
     observed.renew().expect("on");
-    let before = observed.look().expect("looked");
+    let before = observed.snapshot().expect("looked");
     program.begin(u64::MAX);
     let begun = Instant::now();
     let running = |observed: &Observed| {
-        let report = ProfileReport::between(&before, &observed.look().expect("looked"));
+        let report = ProfileReport::between(&before, &observed.snapshot().expect("looked"));
         calls(&report.expect("in order"))[0] > 1000
     };
     while !running(&observed) {
@@ -251,7 +252,8 @@ fn a_program_that_is_killed_while_it_counts_leaves_a_sound_table() {
     }
     program.child.kill().expect("killed");
     program.child.wait().expect("reaped");
-    let report = ProfileReport::between(&before, &observed.look().expect("looked")).expect("sound");
+    let report =
+        ProfileReport::between(&before, &observed.snapshot().expect("looked")).expect("sound");
     let [packets, checks, writes, reads] = calls(&report);
     // Each thread was somewhere within one round.
     assert!(packets > 1000 && (packets * 3).abs_diff(checks) <= 6, "{report}");
@@ -268,5 +270,5 @@ fn the_file_is_its_user_s_alone_and_goes_with_the_program() {
     drop(program.tell.take());
     assert!(program.child.wait().expect("it ends").success());
     assert!(!program.path.exists());
-    assert!(observed.look().expect("still open").is_gone());
+    assert!(observed.snapshot().expect("still open").is_gone());
 }

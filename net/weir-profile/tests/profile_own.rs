@@ -75,10 +75,10 @@ fn what_follows_directly_begins_where_the_last_one_ended() {
             INNER.run(|| ());
             busy(SHORT);
             if looks {
-                weir_profile::look();
+                weir_profile::charge_now();
             }
-            let _span = OUTER.enter_next();
-            weir_profile::wait_next(&READ, || ());
+            let _span = OUTER.enter_at_last();
+            weir_profile::wait_at_last(&READ, || ());
         });
         let rows = ["inner", "outer"].map(|name| report.subroutine(name).expect("called"));
         assert_eq!(rows.map(|row| row.calls), [1, 1], "{report}");
@@ -303,14 +303,14 @@ fn a_wait_inside_of_a_function_ends_with_its_guard() {
     let _alone = alone();
     let report = profiled(|| {
         INNER.run(|| ());
-        let mut waiting = Some(weir_profile::begin_wait_next(&CALL));
+        let mut waiting = Some(weir_profile::begin_wait_at_last(&CALL));
         // sleep: the wait that the report has to name.
         std::thread::sleep(SHORT);
         let mut taking = None;
         // What a function does with each message that it shows.
         for _ in 0..2 {
             if waiting.take().is_some() {
-                taking = Some(OUTER.enter_next());
+                taking = Some(OUTER.enter_at_last());
             }
             INNER.run(|| busy(SHORT));
         }
@@ -461,7 +461,7 @@ fn what_a_thread_does_at_its_end_in_a_gap_is_not_counted() {
             // It is dropped after what was made later.
             LATE.with(|_| ());
             (0..OFTEN).for_each(|_| INNER.run(|| ()));
-            std::mem::forget(weir_profile::begin_wait_next(&CALL));
+            std::mem::forget(weir_profile::begin_wait_at_last(&CALL));
         });
         thread.join().expect("it ends");
     });

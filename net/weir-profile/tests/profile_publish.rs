@@ -61,7 +61,10 @@ fn a_process_publishes_once_at_a_time_and_replaces_what_is_stale() {
     // A file that this process left, as one that executes another program does.
     fs::rename(&kept, &path).expect("renamed");
     let published = weir_profile::publish(&path, "second").expect("it was stale");
-    assert_eq!(Observed::open(&path).expect("opened").look().expect("looked").process(), "second");
+    assert_eq!(
+        Observed::open(&path).expect("opened").snapshot().expect("looked").process(),
+        "second"
+    );
     // The file of another process that lives: process 1, by its number and start.
     let other = directory.path().join("other");
     fs::copy(&path, &other).expect("copied");
@@ -116,10 +119,10 @@ fn what_this_process_wants_lasts_beside_an_observer() {
     assert_eq!(work_calls(&weir_profile::report().expect("on")), 2, "counts go into the file");
     let mut observed = Observed::open(&path).expect("opened");
     observed.renew().expect("on");
-    let before = observed.look().expect("looked");
+    let before = observed.snapshot().expect("looked");
     WORK.run(|| ());
     let report =
-        ProfileReport::between(&before, &observed.look().expect("looked")).expect("in order");
+        ProfileReport::between(&before, &observed.snapshot().expect("looked")).expect("in order");
     assert_eq!(work_calls(&report), 1);
     // The lease of an observer, which ended long ago, does not end what this process wants.
     let file = fs::File::options().write(true).open(&path).expect("opened");
@@ -127,11 +130,11 @@ fn what_this_process_wants_lasts_beside_an_observer() {
     WORK.run(|| ());
     assert!(weir_profile::is_on());
     weir_profile::switch(false).expect("off");
-    let before = observed.look().expect("looked");
+    let before = observed.snapshot().expect("looked");
     WORK.run(|| ());
     observed.renew().expect("on");
     let report =
-        ProfileReport::between(&before, &observed.look().expect("looked")).expect("in order");
+        ProfileReport::between(&before, &observed.snapshot().expect("looked")).expect("in order");
     assert_eq!((work_calls(&report), report.notes.len()), (1, 0), "the observer still wants it");
     drop(observed);
     assert_eq!(work_calls(&weir_profile::report().expect("it was on")), 4);
@@ -167,7 +170,7 @@ fn a_forked_child_is_off_and_has_a_profile_of_its_own() {
         observed.renew().expect("on");
         WORK.run(|| ());
         WORK.run(|| ());
-        let report = ProfileReport::whole(&observed.look().expect("looked")).expect("sound");
+        let report = ProfileReport::whole(&observed.snapshot().expect("looked")).expect("sound");
         drop(own);
         drop(published.take());
         let right = (work_calls(&report), report.process.as_str()) == (2, "child");
@@ -178,7 +181,7 @@ fn a_forked_child_is_off_and_has_a_profile_of_its_own() {
     let ended = child.expect("forked").wait().expect("reaped");
     assert!(ended.status.success());
     let parent = Observed::open(&path("parent")).expect("it is still there");
-    let report = ProfileReport::whole(&parent.look().expect("looked")).expect("sound");
+    let report = ProfileReport::whole(&parent.snapshot().expect("looked")).expect("sound");
     assert_eq!(report.process, "parent");
     let own = weir_profile::report().expect("on");
     assert_eq!(work_calls(&own), 1, "what a child counts is not its parent's");
@@ -219,6 +222,6 @@ fn a_file_that_is_shortened_while_it_is_looked_at_is_an_error() {
     let mut observed = Observed::open(&copy).expect("opened");
     observed.renew().expect("on");
     fs::File::options().write(true).open(&copy).and_then(|file| file.set_len(4096)).expect("cut");
-    assert_eq!(observed.look().expect_err("cut").kind(), ErrorKind::InvalidData);
+    assert_eq!(observed.snapshot().expect_err("cut").kind(), ErrorKind::InvalidData);
     assert_eq!(observed.renew().expect_err("cut").kind(), ErrorKind::InvalidData);
 }

@@ -55,7 +55,7 @@ struct Costs {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+enum State {
     Compute,
     Enter,
     Lock,
@@ -69,7 +69,7 @@ struct Side {
     chunk: u64,
     left: u64,
     total: u64,
-    at: At,
+    at: State,
     costs: Costs,
     /// Nanoseconds of user time for each byte that was read or written.
     user_byte_ns: f64,
@@ -104,7 +104,7 @@ impl Side {
             return Step::Sleep(wait, 0);
         }
         let bytes = can.min(self.left).min(pipe.segment);
-        self.at = At::Copied(bytes);
+        self.at = State::Copied(bytes);
         // The writer's piece and its copy stay in the first cache, or they do not. The reader has
         // it from the other side's cache in any case.
         let is_cold = self.writes && 2 * bytes >= self.costs.cache;
@@ -125,12 +125,12 @@ impl Side {
         let more = if self.writes { pipe.size - pipe.fill } else { pipe.fill };
         // In the middle of a transfer only whole segments wake.
         let is_over = self.left == 0 || (!self.writes && more == 0);
-        self.at = At::Lock;
+        self.at = State::Lock;
         let woken = sys.wake(channel(self.pipe, if self.writes { 2 } else { 1 })) as u64;
         let wake = Step::Kernel(woken * self.costs.wake_ns);
         if is_over {
             self.release(sys);
-            self.at = At::Compute;
+            self.at = State::Compute;
             return wake;
         }
         if sys.world.pipes[self.pipe].segment < sys.world.pipes[self.pipe].size {
@@ -146,13 +146,13 @@ impl Side {
 impl Script<Pipes> for Side {
     fn step(&mut self, sys: &mut Sys<Pipes>, _: Pid) -> Step {
         match self.at {
-            At::Compute => {
+            State::Compute => {
                 if self.moved >= self.total {
                     sys.world.pipes[self.pipe].closed = true;
                     sys.wake(channel(self.pipe, 2));
                     return Step::Exit;
                 }
-                self.at = At::Enter;
+                self.at = State::Enter;
                 let bytes = self.chunk - self.left;
                 let flex_ns = self.costs.flex_ns;
                 let random =
@@ -160,19 +160,19 @@ impl Script<Pipes> for Side {
                 let first = if self.moved == 0 { 0 } else { random };
                 Step::User((bytes as f64 * self.user_byte_ns) as u64 + first)
             }
-            At::Enter => {
+            State::Enter => {
                 self.left = self.chunk;
-                self.at = At::Lock;
+                self.at = State::Lock;
                 Step::Kernel(self.costs.call_ns)
             }
-            At::Lock => {
+            State::Lock => {
                 if sys.world.pipes[self.pipe].locked {
                     return Step::Sleep(channel(self.pipe, 0), 0);
                 }
                 sys.world.pipes[self.pipe].locked = true;
                 self.copy(sys)
             }
-            At::Copied(bytes) => self.copied(sys, bytes),
+            State::Copied(bytes) => self.copied(sys, bytes),
         }
     }
 }
@@ -248,7 +248,7 @@ fn rate(
                 },
                 left: 0,
                 total: if flex { u64::MAX } else { MOVED },
-                at: At::Compute,
+                at: State::Compute,
                 costs,
                 user_byte_ns: if grep && !writes { costs.user_byte_ns } else { 0.0 },
                 flex: (flex && !writes).then(|| Random::new(2001 + pipe as u64)),

@@ -99,7 +99,7 @@ pub fn run(
     let mut counts: Vec<Vec<Option<u64>>> = vec![Vec::new(); plan.blocks.len()];
     let started = Instant::now();
     // Each pass takes one cell of every block, so all blocks are spread over the whole run.
-    while pace.goes_on(driven.passes, begun.elapsed()) {
+    while pace.continues(driven.passes, begun.elapsed()) {
         let process = driven.passes;
         // The second pass has shown the time of cells that have nothing to calibrate.
         if let Some(whole) = pace.overrun(begun.elapsed()).filter(|_| process == 2) {

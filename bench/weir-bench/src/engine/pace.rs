@@ -74,7 +74,7 @@ impl Pace {
     }
 
     /// Decides before a pass, `spent` after the run began, whether the pass is made at all.
-    pub fn goes_on(&mut self, pass: u64, spent: Duration) -> bool {
+    pub fn continues(&mut self, pass: u64, spent: Duration) -> bool {
         let most = self.blocks.iter().map(|block| block.processes).max().unwrap_or(0);
         let left_s = self.budget_s - spent.as_secs_f64();
         let fits = |pace: &Pace, end: u64, part: f64| pace.needs_s(pass, end, part) <= left_s;

@@ -21,18 +21,18 @@ impl HostWatch {
             begun: HostCpu::read(cpus),
             frequencies_hz: Vec::new(),
         };
-        watch.look();
+        watch.sample();
         watch
     }
 
     /// Samples values that only the moment shows.
-    pub fn look(&mut self) {
+    pub fn sample(&mut self) {
         self.frequencies_hz.extend(frequency_hz(&self.cpus));
     }
 
     /// Returns the state since it began.
     pub fn seen(&mut self) -> Option<HostUse> {
-        self.look();
+        self.sample();
         let used = HostCpu::read(&self.cpus)?.since(self.begun.as_ref()?)?;
         let count = self.frequencies_hz.len() as f64;
         let mean_hz = self.frequencies_hz.iter().sum::<f64>() / count;

@@ -31,7 +31,7 @@ struct Watching<'a> {
 
 impl RunObserver for Watching<'_> {
     fn cell(&mut self, what: &str, left: Duration) {
-        self.watch.look();
+        self.watch.sample();
         self.observer.cell(what, left);
     }
 

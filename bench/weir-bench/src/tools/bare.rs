@@ -32,7 +32,7 @@ const RING_BYTES: usize = 1 << 20;
 const WORD_BYTES: usize = 4;
 const ZEROS: [u8; 4096] = [0; 4096];
 /// Looks of the reader before it sleeps: some 40 us, with a rest after each.
-const LOOKS: u32 = 8_000;
+const POLLS: u32 = 8_000;
 /// A reader that sleeps looks again after this time, in case a wake-up was lost, and then after twice
 /// as long each time, up to the most. Between batches it sleeps for long, and other cases have its
 /// CPU: looking each millisecond made their round trips longer.
@@ -122,12 +122,12 @@ impl<const BYTES: usize> Bare<BYTES> {
         if !is_there() {
             self.add(READER_COUNTS, 2, 1);
             let came = match self.rest {
-                Rest::Fence => looks(is_there, || fence(Ordering::SeqCst)),
-                Rest::Loads => looks(is_there, wait_for_loads),
-                Rest::Pause => looks(is_there, std::hint::spin_loop),
+                Rest::Fence => poll(is_there, || fence(Ordering::SeqCst)),
+                Rest::Loads => poll(is_there, wait_for_loads),
+                Rest::Pause => poll(is_there, std::hint::spin_loop),
                 Rest::Stores => {
                     wait_for_stores();
-                    looks(is_there, std::hint::spin_loop)
+                    poll(is_there, std::hint::spin_loop)
                 }
             };
             if !came {
@@ -197,8 +197,8 @@ fn naps() -> impl Iterator<Item = Timespec> {
 
 /// Looks until something is there, and rests after each look: whether it came in time.
 #[inline]
-fn looks(is_there: impl Fn() -> bool, rest: impl Fn()) -> bool {
-    for _ in 0..LOOKS {
+fn poll(is_there: impl Fn() -> bool, rest: impl Fn()) -> bool {
+    for _ in 0..POLLS {
         if is_there() {
             return true;
         }

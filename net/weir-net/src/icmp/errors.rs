@@ -89,7 +89,7 @@ impl Engine {
         why: Undeliverable,
         answers: &mut impl Answers,
     ) -> Result<(), Unsent> {
-        self.may_be_told(quoted)?;
+        self.may_be_sent(quoted)?;
         let Header { source: destination, tos, .. } = quoted.header();
         let tos = tos & TOS_BITS | PRECEDENCE;
         let quoted = quoted.cut(MOST_QUOTED_BYTES);
@@ -116,7 +116,7 @@ impl Engine {
     }
 
     /// Whether an error about this datagram may be sent at all.
-    fn may_be_told(&self, quoted: &Quoted<'_>) -> Result<(), Unsent> {
+    fn may_be_sent(&self, quoted: &Quoted<'_>) -> Result<(), Unsent> {
         let Header { source, destination, offset_bytes, protocol: number, .. } = quoted.header();
         if self.net.is_many(destination) {
             return Err(Unsent::Broadcast);

@@ -21,7 +21,7 @@ struct Gateway {
     received: u16,
     /// How many updates had been accepted in total when its last one was: the smallest is the
     /// oldest.
-    heard: u64,
+    received_at: u64,
 }
 
 /// The gateways heard from.
@@ -31,16 +31,16 @@ pub struct Gateways {
     network: Option<Network>,
     /// Sequence of our update ("N" in RFC 823). Its content never changes.
     sequence: u16,
-    heard: u64,
+    received_at: u64,
     gateways: [Gateway; MOST_ANNOUNCERS],
 }
 
 impl Gateways {
     /// Creates it without gateways, for a host at `address`.
     pub fn new(address: Ipv4Addr) -> Gateways {
-        let unused = Gateway { address: Ipv4Addr::UNSPECIFIED, received: 0, heard: 0 };
+        let unused = Gateway { address: Ipv4Addr::UNSPECIFIED, received: 0, received_at: 0 };
         let gateways = [unused; MOST_ANNOUNCERS];
-        Gateways { network: Network::of(address), sequence: 1, heard: 0, gateways }
+        Gateways { network: Network::of(address), sequence: 1, received_at: 0, gateways }
     }
 
     /// Accepts an update, or refuses it with the sequence of the last accepted one.
@@ -53,8 +53,8 @@ impl Gateways {
         if known.is_some() && is_before(sequence, gateway.received) {
             return Err(gateway.received);
         }
-        self.heard += 1;
-        gateway.heard = self.heard;
+        self.received_at += 1;
+        gateway.received_at = self.received_at;
         (gateway.address, gateway.received) = (from, sequence);
         Ok(())
     }
@@ -62,7 +62,7 @@ impl Gateways {
     /// Returns the entry that was not heard for longest; an unused one first.
     fn oldest(&self) -> usize {
         let places = self.gateways.iter().enumerate();
-        places.min_by_key(|(_, gateway)| gateway.heard).map_or(0, |(index, _)| index)
+        places.min_by_key(|(_, gateway)| gateway.received_at).map_or(0, |(index, _)| index)
     }
 
     /// Handles a gateway's refusal of our update: it had accepted one of this sequence before.

@@ -50,7 +50,7 @@ pub struct Notice {
 impl Notice {
     /// Whether nobody is there to get such a datagram: no process has its port or its protocol.
     /// Other errors say that one datagram was lost, or may pass (RFC 1122 4.2.3.9).
-    pub(crate) fn says_nobody_is_there(&self) -> bool {
+    pub(crate) fn means_nobody_listens(&self) -> bool {
         self.trouble == NoticeKind::Unreachable
             && matches!(self.code, unreachable::PROTOCOL | unreachable::PORT)
     }
@@ -180,7 +180,7 @@ mod tests {
         for (trouble, code) in kinds.into_iter().flat_map(|kind| (0..=15).map(move |at| (kind, at)))
         {
             let is_end = trouble == NoticeKind::Unreachable && (code == 2 || code == 3);
-            assert_eq!(notice(trouble, code).says_nobody_is_there(), is_end, "{trouble:?} {code}");
+            assert_eq!(notice(trouble, code).means_nobody_listens(), is_end, "{trouble:?} {code}");
         }
     }
 }

@@ -189,7 +189,7 @@ impl Serving<'_> {
         while !stop.load(Ordering::Relaxed) {
             let Serving { channel, station, .. } = &mut self;
             let writer = &mut channel.writer;
-            let told = station.receive_for(Duration::ZERO, |_, arrived| {
+            let received = station.receive_for(Duration::ZERO, |_, arrived| {
                 put_arrival(&arrived, &mut message);
                 // A program that does not read loses what has no room, as behind a full ring.
                 let _ = writer.try_send(&message);
@@ -199,7 +199,7 @@ impl Serving<'_> {
                 Err(error) if error.kind() == ChannelError::WouldBlock => false,
                 Ok(None) | Err(_) => return Ok(()),
             };
-            if told == 0 && !asked {
+            if received == 0 && !asked {
                 self.wait()?;
             }
         }

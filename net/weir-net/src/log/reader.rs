@@ -184,7 +184,7 @@ impl LogReader {
         let spoilt = |path: &Path, why: &str| corrupt("read", path, why);
         let head = head_of(&self.file, &self.path)?;
         let now_ns = elapsed_ns(self.begun);
-        self.scan.look(head, now_ns).map_err(|why| spoilt(&self.path, why))?;
+        self.scan.note_head(head, now_ns).map_err(|why| spoilt(&self.path, why))?;
         // Fits: at most BLOCK_UNITS.
         let units = self.scan.behind().min(BLOCK_UNITS as u64) as usize;
         self.block.resize(units * UNIT_BYTES, 0);

@@ -95,7 +95,7 @@ impl Scan {
     ///
     /// # Errors
     /// The reason why this head is impossible.
-    pub fn look(&mut self, head: u64, now_ns: u64) -> Result<(), &'static str> {
+    pub fn note_head(&mut self, head: u64, now_ns: u64) -> Result<(), &'static str> {
         if now_ns.saturating_sub(self.mark.1) >= PATIENCE_NS {
             self.aged = self.mark.0;
             self.mark = (head, now_ns);

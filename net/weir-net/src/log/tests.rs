@@ -264,15 +264,15 @@ fn a_gap_is_waited_for_and_then_given_up() {
     let shape = LogShape { units: 128, created_ns: 0 };
     let mut scan = Scan::new(shape, 0, 0);
     let bytes = units(&[None, Some(5)]);
-    scan.look(2, 10).expect("a head");
+    scan.note_head(2, 10).expect("a head");
     assert_eq!(scan.step(&bytes), ScanStep::Absent);
     assert_eq!(scan.absent(), None, "just begun");
     // The head of 10 ns is only marked once the first mark is old; then it must be old itself.
-    scan.look(2, PATIENCE_NS).expect("a head");
+    scan.note_head(2, PATIENCE_NS).expect("a head");
     assert_eq!(scan.absent(), None);
-    scan.look(2, 2 * PATIENCE_NS - 1).expect("a head");
+    scan.note_head(2, 2 * PATIENCE_NS - 1).expect("a head");
     assert_eq!(scan.absent(), None);
-    scan.look(2, 2 * PATIENCE_NS).expect("a head");
+    scan.note_head(2, 2 * PATIENCE_NS).expect("a head");
     assert_eq!(scan.absent(), Some(ScanStep::Over(1)));
     assert!(matches!(scan.step(&bytes[UNIT_BYTES..]), ScanStep::Event(_, 1)));
     assert_eq!((scan.unfinished, scan.overwritten, scan.behind()), (1, 0, 0));
@@ -282,11 +282,11 @@ fn a_gap_is_waited_for_and_then_given_up() {
 fn a_gap_half_a_ring_behind_is_not_waited_for() {
     let shape = LogShape { units: 128, created_ns: 0 };
     let mut scan = Scan::new(shape, 0, 0);
-    scan.look(64, 1).expect("a head");
+    scan.note_head(64, 1).expect("a head");
     assert_eq!((scan.step(&units(&[None])), scan.absent()), (ScanStep::Absent, None));
-    scan.look(65, 2).expect("a head");
+    scan.note_head(65, 2).expect("a head");
     assert_eq!(scan.absent(), Some(ScanStep::Over(1)));
-    assert_eq!(scan.look(64, 3), Err("its head went backwards"));
+    assert_eq!(scan.note_head(64, 3), Err("its head went backwards"));
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl Chunks {
 
     /// Looks up what has arrived at the position of `bytes`. A length that is not a multiple of 8
     /// belongs to the last fragment of a datagram, which the caller knows.
-    pub fn look(&self, store: &Store, offset: usize, bytes: &[u8]) -> Occupancy {
+    pub fn occupancy_of(&self, store: &Store, offset: usize, bytes: &[u8]) -> Occupancy {
         let (mut any, mut same) = (false, true);
         for part in parts(offset, bytes.len()) {
             let id = self.get(store, part.place);

@@ -87,7 +87,7 @@ fn admit(
     match incoming.stations.enter(id, identity, request.wants, writer) {
         Ok(()) => {
             shared.changed();
-            incoming.stations.tell(id, &shared.attached().put());
+            incoming.stations.send_to(id, &shared.attached().put());
             shared.journal().log_station(StationChange::Attached, identity.pid, &wants);
         }
         Err(refused) => {

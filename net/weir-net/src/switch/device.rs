@@ -61,7 +61,7 @@ impl Device {
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<(Range<usize>, Checksum)>> {
         let from = FRONT_BYTES - self.header_bytes();
         let read = || rustix::io::read(&self.tun, &mut buffer[from..]);
-        let bytes = match weir_profile::wait_next(&spans::TUN_READ, read) {
+        let bytes = match weir_profile::wait_at_last(&spans::TUN_READ, read) {
             Ok(bytes) => bytes,
             Err(Errno::INTR | Errno::AGAIN) => return Ok(None),
             Err(cause) => return Err(self.failure(cause)),

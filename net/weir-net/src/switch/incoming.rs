@@ -56,10 +56,10 @@ impl Incoming {
         let packet = &buffer[packet];
         self.journal().log_in(packet);
         // A call for each packet, whoever checks the rest of its header.
-        let span = spans::VERIFY.enter_next();
+        let span = spans::VERIFY.enter_at_last();
         if let Some((place, bytes)) = self.multiplex(packet) {
             drop(span);
-            let _span = spans::DELIVER.enter_next();
+            let _span = spans::DELIVER.enter_at_last();
             let message = &mut buffer[begin - TO_STATION_BYTES..begin + bytes];
             self.put(place, message, checksum, true);
             return false;
@@ -172,7 +172,7 @@ impl Incoming {
             return SwitchCounts::add_alone(&self.journal().counts.delivered, 1);
         }
         // The search for the station is part of it, and so is what is refused.
-        let _span = spans::DELIVER.enter_next();
+        let _span = spans::DELIVER.enter_at_last();
         let Some(place) = place else {
             if checksum == Checksum::LeftOut {
                 complete_checksum(bytes, checked);
@@ -225,7 +225,7 @@ impl Incoming {
         message[0] = to_station::UNDELIVERABLE;
         (message[1], message[4]) = message::put_why(why);
         message[TO_STATION_BYTES..TO_STATION_BYTES + quoted.len()].copy_from_slice(quoted);
-        self.stations.tell_icmp(&message[..TO_STATION_BYTES + quoted.len()]);
+        self.stations.send_to_icmp(&message[..TO_STATION_BYTES + quoted.len()]);
     }
 
     /// Passes on the notices that ICMP in the switch has for stations, and its answers to this host

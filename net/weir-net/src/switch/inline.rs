@@ -37,7 +37,7 @@ impl Inline {
         if let Some(log) = self.answers.transmitter.journal.log.get() {
             log.foreign_request(datagram);
         }
-        let span = spans::ANSWER.enter_next();
+        let span = spans::ANSWER.enter_at_last();
         self.engine.take(datagram, &mut self.answers);
         // Hardly anything is done behind an answer.
         span.end_at_last();

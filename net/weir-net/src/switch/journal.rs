@@ -31,7 +31,7 @@ impl Journal {
         if let Some(log) = self.log.get() {
             log.packet(Direction::In, packet);
             if log.wants(Kinds::TRANSACTIONS) {
-                weir_profile::look();
+                weir_profile::charge_now();
             }
         }
     }
@@ -61,7 +61,7 @@ impl Journal {
         self.counts.drop(why);
         if let Some(log) = self.log.get().filter(|log| log.wants(Kinds::DROPS)) {
             log.dropped(&Dropped { reason: why.into(), packet: Packet::of(packet) });
-            weir_profile::look();
+            weir_profile::charge_now();
         }
     }
 

@@ -82,7 +82,7 @@ impl Requests {
                 let text = self.shared.statistics();
                 let mut incoming = self.shared.lock();
                 for part in message::put_statistics(&text) {
-                    incoming.stations.tell(received.writer, &part);
+                    incoming.stations.send_to(received.writer, &part);
                 }
             }
             from_station::REPORT => {

@@ -221,12 +221,12 @@ impl Stations {
     }
 
     /// Sends a message to a station, if it has room.
-    pub fn tell(&mut self, id: WriterId, message: &[u8]) {
+    pub fn send_to(&mut self, id: WriterId, message: &[u8]) {
         let place = self.place(id);
-        self.try_tell(place, message);
+        self.try_send_to(place, message);
     }
 
-    fn try_tell(&mut self, place: Option<u16>, message: &[u8]) {
+    fn try_send_to(&mut self, place: Option<u16>, message: &[u8]) {
         let station = place.and_then(|place| self.stations[usize::from(place)].as_mut());
         if let Some(station) = station {
             let _ = station.writer.try_send(message);
@@ -234,8 +234,8 @@ impl Stations {
     }
 
     /// Sends a message to the station for ICMP, if there is one and it has room.
-    pub fn tell_icmp(&mut self, message: &[u8]) {
-        self.try_tell(self.protocols[usize::from(protocol::ICMP)], message);
+    pub fn send_to_icmp(&mut self, message: &[u8]) {
+        self.try_send_to(self.protocols[usize::from(protocol::ICMP)], message);
     }
 
     /// Passes a notice to the station that the ICMP error is about.
@@ -246,7 +246,7 @@ impl Stations {
         let mut message = [0; TO_STATION_BYTES + message::NOTICE_BYTES];
         message[0] = to_station::NOTICE;
         message[TO_STATION_BYTES..].copy_from_slice(&message::put_notice(notice));
-        self.try_tell(owner.filter(|place| Some(*place) != icmp), &message);
+        self.try_send_to(owner.filter(|place| Some(*place) != icmp), &message);
     }
 
     /// Iterates over all of them.

@@ -14,7 +14,7 @@ pub struct Received<T> {
     /// The address that the kernel says, if it is one of IP.
     pub address: Option<SocketAddr>,
     /// What it says in the control message.
-    pub said: Option<T>,
+    pub control: Option<T>,
 }
 
 /// Receives a message, and what the first control message of one of these levels and types says.
@@ -48,15 +48,15 @@ pub unsafe fn receive<T>(
     let bytes = weir_sys::check(received)?.unsigned_abs();
     // SAFETY: recvmsg has filled the head in, and its control memory lives; the caller promises the
     // rest.
-    let said = unsafe { said(&head, kinds) };
-    Ok(Received { bytes, address: address(&from), said })
+    let control = unsafe { control_message(&head, kinds) };
+    Ok(Received { bytes, address: address(&from), control })
 }
 
 /// Finds what the kernel says in the first control message of one of these kinds.
 ///
 /// # Safety
 /// recvmsg(2) has filled in the head, and its control memory lives. The rest is as for [`receive`].
-unsafe fn said<T>(head: &libc::msghdr, kinds: &[(c_int, c_int)]) -> Option<T> {
+unsafe fn control_message<T>(head: &libc::msghdr, kinds: &[(c_int, c_int)]) -> Option<T> {
     // SAFETY: as the caller promises.
     let mut at = unsafe { libc::CMSG_FIRSTHDR(head) };
     while !at.is_null() {

@@ -29,7 +29,7 @@ pub fn next_error(socket: impl AsFd) -> io::Result<Option<SocketAddr>> {
     // SAFETY: the kernel says such an error there (ip(7)), which is all numbers.
     let received =
         unsafe { receive::<libc::sock_extended_err>(socket.as_fd(), &mut [], flags, &kinds) }?;
-    let errno = received.said.map(|error| error.ee_errno);
+    let errno = received.control.map(|error| error.ee_errno);
     Ok(received.address.filter(|_| errno == Some(libc::ECONNREFUSED as u32)))
 }
 

@@ -67,8 +67,8 @@ pub fn receive_joined(socket: impl AsFd, to: &mut [u8]) -> io::Result<Joined> {
     let kinds = [(libc::SOL_UDP, libc::UDP_GRO)];
     // SAFETY: the kernel says the length of each datagram there, as a number (udp(7)).
     let received = unsafe { receive::<c_int>(socket.as_fd(), to, 0, &kinds) }?;
-    let said = received.said.and_then(|bytes| usize::try_from(bytes).ok());
-    let datagram_bytes = said.unwrap_or(received.bytes).max(1);
+    let control = received.control.and_then(|bytes| usize::try_from(bytes).ok());
+    let datagram_bytes = control.unwrap_or(received.bytes).max(1);
     let from = received.address.ok_or(io::ErrorKind::Unsupported)?;
     Ok(Joined { bytes: received.bytes, datagram_bytes, from })
 }

@@ -73,7 +73,7 @@ pub struct Flow {
     again: u64,
     challenged_ns: Option<u64>,
     /// When a segment last came that the stack got.
-    heard_ns: u64,
+    received_ns: u64,
 }
 
 /// How a connection stands, for reports.
@@ -110,8 +110,8 @@ impl Flow {
     }
 
     /// Returns when the other side was last heard.
-    pub fn heard_ns(&self) -> u64 {
-        self.heard_ns
+    pub fn received_ns(&self) -> u64 {
+        self.received_ns
     }
 
     /// Returns how it stands.
@@ -243,7 +243,7 @@ impl Flows {
             }
         }
         if makes_sense {
-            flow.heard_ns = now_ns;
+            flow.received_ns = now_ns;
             flow.note(segment, payload);
         }
         taken
@@ -342,8 +342,9 @@ impl Flow {
 
     /// Notes what a segment of the other side says.
     fn note(&mut self, segment: &Segment, payload: &[u8]) {
-        let said = segment.acknowledgement;
-        let is_known = !is_before(said, self.acknowledged) && !is_before(self.sent_end, said);
+        let acknowledgement = segment.acknowledgement;
+        let is_known = !is_before(acknowledgement, self.acknowledged)
+            && !is_before(self.sent_end, acknowledgement);
         if segment.has(SYN) && (is_known || !segment.has(ACK)) {
             self.other_shift = segment.window_shift(payload);
         }
@@ -357,11 +358,11 @@ impl Flow {
         if segment.has(FIN) {
             self.other_end.get_or_insert(segment.end());
         }
-        self.is_synchronized |= said != self.acknowledged;
-        let newly = said.wrapping_sub(self.acknowledged);
+        self.is_synchronized |= acknowledgement != self.acknowledged;
+        let newly = acknowledgement.wrapping_sub(self.acknowledged);
         self.bytes_before = self.bytes_before.wrapping_add(newly.into());
-        self.acknowledged = said;
-        self.repairs_until = self.repairs_until.filter(|until| is_before(said, *until));
+        self.acknowledged = acknowledgement;
+        self.repairs_until = self.repairs_until.filter(|until| is_before(acknowledgement, *until));
         let shift = match segment.has(SYN) {
             true => 0,
             false => self.own_shift.and(self.other_shift).unwrap_or(0),

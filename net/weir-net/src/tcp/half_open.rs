@@ -52,7 +52,7 @@ pub struct HalfOpen {
     secret: u64,
     requests: HashMap<Ends, Request>,
     answering: Cradle,
-    looked_ns: u64,
+    checked_ns: u64,
     /// When a request last came that was not kept.
     overflowed_ns: Option<u64>,
 }
@@ -65,7 +65,7 @@ impl HalfOpen {
             secret,
             requests: HashMap::new(),
             answering: Cradle::new(),
-            looked_ns: 0,
+            checked_ns: 0,
             overflowed_ns: None,
         }
     }
@@ -147,11 +147,11 @@ impl HalfOpen {
 
     /// Gives up those that were not completed in time, and answers again where that is due. Returns
     /// how many were given up.
-    pub fn look(&mut self, now_ns: u64, outlet: &mut dyn Outlet, flows: &mut Flows) -> u64 {
-        if now_ns.saturating_sub(self.looked_ns) < LOOK_NS {
+    pub fn expire(&mut self, now_ns: u64, outlet: &mut dyn Outlet, flows: &mut Flows) -> u64 {
+        if now_ns.saturating_sub(self.checked_ns) < LOOK_NS {
             return 0;
         }
-        self.looked_ns = now_ns;
+        self.checked_ns = now_ns;
         let HalfOpen { at, requests, answering, .. } = self;
         let before = requests.len();
         requests.retain(|ends, request| {
@@ -171,7 +171,7 @@ impl HalfOpen {
 
     /// Returns after how long [`HalfOpen::look`] must be called.
     pub fn delay_ns(&self, now_ns: u64) -> Option<u64> {
-        let due_ns = self.looked_ns.saturating_add(LOOK_NS);
+        let due_ns = self.checked_ns.saturating_add(LOOK_NS);
         (!self.requests.is_empty()).then(|| due_ns.saturating_sub(now_ns))
     }
 

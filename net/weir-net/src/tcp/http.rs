@@ -146,14 +146,14 @@ impl HttpConnection {
     ) -> Option<Answer> {
         let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
         let mut request = httparse::Request::new(&mut fields);
-        let (answer, told, status, taken) = match request.parse(&self.received) {
+        let (answer, reported, status, taken) = match request.parse(&self.received) {
             Ok(httparse::Status::Partial) if self.received.len() < MOST_HEAD_BYTES => return None,
             Ok(httparse::Status::Complete(taken)) => {
                 let method = request.method.unwrap_or_default();
                 let path = request.path.unwrap_or_default();
-                let told = format!("{method} {path}");
+                let reported = format!("{method} {path}");
                 let (status, answer) = respond(jail, method, path, afterwards(&request));
-                (answer, told, status, taken)
+                (answer, reported, status, taken)
             }
             other => {
                 let is_long = matches!(other, Ok(_) | Err(httparse::Error::TooManyHeaders));
@@ -163,7 +163,7 @@ impl HttpConnection {
             }
         };
         let bytes = answer.body.as_ref().map_or(0, |body| body.end);
-        see(Answered { client, request: told, status, bytes });
+        see(Answered { client, request: reported, status, bytes });
         self.received.drain(..taken);
         self.has_answered = true;
         Some(answer)

@@ -162,7 +162,7 @@ impl TcpServer {
     /// # Errors
     /// [`crate::ErrorKind::NoSwitch`]: the switch has ended.
     pub fn run(&mut self, stop: &AtomicBool, mut see: impl FnMut(&ServiceEvent)) -> Result<()> {
-        let (mut more, mut told) = (false, None);
+        let (mut more, mut reported) = (false, None);
         // Relaxed: it only signals the end.
         while !stop.load(Ordering::Relaxed) {
             let most = if more { Duration::ZERO } else { LOOK };
@@ -172,11 +172,11 @@ impl TcpServer {
             more = self.served.turn(self.endpoint.stack(), now_ns, &mut see);
             self.endpoint.poll()?;
             let state = (self.endpoint.counts(), self.connections());
-            let is_due = told.is_none_or(|(told, told_ns)| {
-                told != state && now_ns.saturating_sub(told_ns) >= REPORT_NS
+            let is_due = reported.is_none_or(|(reported, reported_ns)| {
+                reported != state && now_ns.saturating_sub(reported_ns) >= REPORT_NS
             });
             if is_due {
-                told = Some((state, now_ns));
+                reported = Some((state, now_ns));
                 self.endpoint.report(self.connections())?;
             }
         }
@@ -440,8 +440,8 @@ fn serve_files(
     see: &mut impl FnMut(&ServiceEvent),
 ) -> usize {
     let Connection { accepted, bytes_in, bytes_out, http, .. } = connection;
-    let mut told = |answered| see(&ServiceEvent::Answered(answered));
-    let served = http.serve(stack, accepted.id, jail, accepted.remote, &mut told);
+    let mut reported = |answered| see(&ServiceEvent::Answered(answered));
+    let served = http.serve(stack, accepted.id, jail, accepted.remote, &mut reported);
     *bytes_in += served.bytes_in as u64;
     *bytes_out += served.bytes_out as u64;
     served.bytes_in + served.bytes_out

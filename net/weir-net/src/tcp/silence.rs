@@ -24,11 +24,11 @@ impl SilenceClock {
 
     /// Looks at a connection; `heard_ns` says when its other side was last heard. Returns whether it
     /// is to be given up.
-    pub fn look(
+    pub fn is_over(
         &mut self,
         socket: &Socket<'_>,
         is_forgotten: bool,
-        heard_ns: impl FnOnce() -> u64,
+        received_ns: impl FnOnce() -> u64,
         now_ns: u64,
     ) -> bool {
         let left = (socket.state(), socket.send_queue());
@@ -38,7 +38,7 @@ impl SilenceClock {
                 self.since_ns = now_ns;
             }
         } else if is_awaited(left) {
-            self.since_ns = self.since_ns.max(heard_ns());
+            self.since_ns = self.since_ns.max(received_ns());
         } else {
             self.since_ns = now_ns;
         }

@@ -120,7 +120,7 @@ impl SmolStack {
     }
 
     /// Removes sockets that are over, and that nobody asks for any more.
-    fn tend(&mut self) {
+    fn remove_closed(&mut self) {
         let mut over = Vec::new();
         for (id, known) in self.known.iter().filter(|(_, known)| known.forgotten) {
             let socket = self.sockets.get::<Socket<'_>>(known.handle);
@@ -202,13 +202,13 @@ impl SmolStack {
     }
 
     /// Notes whom each connection waits for, and gives up those that wait for nothing any more.
-    fn look(&mut self, now_ns: u64) {
+    fn note_waits(&mut self, now_ns: u64) {
         let segment_bytes = self.kind.segment_bytes().into();
         for known in self.known.values_mut() {
             let ends = known.ends;
             let socket = self.sockets.get_mut::<Socket<'_>>(known.handle);
-            let heard_ns = || self.flows.get(ends).map_or(0, Flow::heard_ns);
-            if known.silence.look(socket, known.forgotten, heard_ns, now_ns) {
+            let received_ns = || self.flows.get(ends).map_or(0, Flow::received_ns);
+            if known.silence.is_over(socket, known.forgotten, received_ns, now_ns) {
                 socket.abort();
             }
             let (to_send_bytes, unread_bytes) = (socket.send_queue(), socket.recv_queue());
@@ -221,7 +221,7 @@ impl SmolStack {
             let held = Held { to_send_bytes, unread_bytes, segment_bytes };
             let side = flow.and_then(|_| waits_for(&state, held));
             let mark = u64::from(state.acknowledged) << 32 | unread_bytes as u64;
-            let stalled = known.stalls.look(side, mark, now_ns, &mut self.counts.waits);
+            let stalled = known.stalls.note_wait(side, mark, now_ns, &mut self.counts.waits);
             if let Some(waits_for) = stalled {
                 self.flows.changed(ends, FlowChange::Stalled { waits_for });
             }
@@ -360,11 +360,11 @@ impl Stack for SmolStack {
     }
 
     fn poll(&mut self, now_ns: u64, outlet: &mut dyn Outlet) {
-        let given_up = self.half_open.look(now_ns, outlet, &mut self.flows);
+        let given_up = self.half_open.expire(now_ns, outlet, &mut self.flows);
         self.counts.half_open_dropped += given_up;
         self.send_due(now_ns, outlet);
-        self.tend();
-        self.look(now_ns);
+        self.remove_closed();
+        self.note_waits(now_ns);
         self.flows.forget_asked();
     }
 

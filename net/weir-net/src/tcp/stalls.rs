@@ -67,7 +67,7 @@ pub fn waits_for(state: &FlowState, held: Held) -> Option<WaitedSide> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StallClock {
     side: Option<WaitedSide>,
-    looked_ns: u64,
+    checked_ns: u64,
     mark: u64,
     watch: StallWatch,
 }
@@ -80,25 +80,25 @@ impl StallClock {
 
     /// Notes that from now on `side` is waited for. `mark` changes when bytes move. Time since the
     /// last call is added to `waits`; returns the side that a stall is due to when one begins.
-    pub fn look(
+    pub fn note_wait(
         &mut self,
         side: Option<WaitedSide>,
         mark: u64,
         now_ns: u64,
         waits: &mut ConnectionWaits,
     ) -> Option<WaitedSide> {
-        let waited_ns = now_ns.saturating_sub(self.looked_ns);
+        let waited_ns = now_ns.saturating_sub(self.checked_ns);
         if let Some(side) = self.side {
             *waits.time_of(side) += waited_ns;
         }
-        self.looked_ns = now_ns;
+        self.checked_ns = now_ns;
         let (Some(now), Some(_), true) = (side, self.side, mark == self.mark) else {
             (self.side, self.mark) = (side, mark);
             self.watch.moved(now_ns);
             return None;
         };
         self.side = side;
-        self.watch.look(now, now_ns, &mut waits.stalls)
+        self.watch.note_wait(now, now_ns, &mut waits.stalls)
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
     fn a_stall_is_counted_once_and_again_only_after_bytes_moved() {
         let (mut clock, mut counts) = (StallClock::default(), ConnectionWaits::default());
         let mut look =
-            |mark, ms: u64| clock.look(Some(WaitedSide::Other), mark, ms * MS, &mut counts);
+            |mark, ms: u64| clock.note_wait(Some(WaitedSide::Other), mark, ms * MS, &mut counts);
         assert_eq!(look(1, 1_000), None);
         assert_eq!(look(1, 1_100), None);
         assert_eq!(look(1, 1_250), Some(WaitedSide::Other));

@@ -177,7 +177,7 @@ impl Datagrams for SwitchPorts {
             }
             UdpArrival::Undelivered { local_port, to, notice } => {
                 // A block of which a fragment was lost is only sent again.
-                if notice.says_nobody_is_there() {
+                if notice.means_nobody_listens() {
                     see(Inbound::Undelivered { local_port, to: to.into() });
                 }
             }

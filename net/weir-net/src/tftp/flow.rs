@@ -180,7 +180,7 @@ impl TransferFlow {
 
     /// Notes the time, and says what is due.
     pub(super) fn expire(&mut self, now_ns: u64) -> Due {
-        self.changes.stalled = self.clock.look(now_ns).or(self.changes.stalled);
+        self.changes.stalled = self.clock.note_wait(now_ns).or(self.changes.stalled);
         let due = self.timer.due(now_ns);
         self.counts.timeouts += u64::from(due == Due::Again);
         due

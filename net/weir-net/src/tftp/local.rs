@@ -13,7 +13,7 @@ use crate::error::{ErrorKind, Result};
 use crate::jail;
 use crate::local::{
     LOOK, LocalChannel, MOST_REQUEST_BYTES, PATIENCE, refuse_nonsense, refuse_one_more, request,
-    run_and_serve, tell,
+    run_and_serve, send_report,
 };
 use crate::log::Log;
 use serde_json::{Value, json};
@@ -177,14 +177,14 @@ impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> TransferService<'_,
     fn list(&self, mut channel: RecordDuplex) {
         let rows = self.board.transfers().into_iter().map(|row| json!(row));
         for row in rows.chain([json!({ "end": true })]) {
-            if !tell(&mut channel, row.to_string().as_bytes(), self.stop) {
+            if !send_report(&mut channel, row.to_string().as_bytes(), self.stop) {
                 return;
             }
         }
     }
 
     fn transfer(&self, channel: RecordDuplex, request: &LocalRequest<'_>, pid: u32) {
-        let mut told = Told {
+        let mut reported = Reported {
             channel,
             board: self.board.clone(),
             number: self.board.number(),
@@ -201,33 +201,33 @@ impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> TransferService<'_,
             },
             last: None,
         };
-        told.tell();
-        let ran = self.client(request, &mut told);
+        reported.report();
+        let ran = self.client(request, &mut reported);
         match ran {
             Ok(progress) => {
-                told.note(&progress);
-                told.report.state = TransferState::Completed;
+                reported.note(&progress);
+                reported.report.state = TransferState::Completed;
             }
             Err(error) => {
-                told.report.state = TransferState::Failed;
-                told.report.failure = Some(error.to_string());
+                reported.report.state = TransferState::Failed;
+                reported.report.failure = Some(error.to_string());
             }
         }
-        told.report.waits_for = None;
-        told.board.end(told.number, told.report.clone());
-        let report = json!(told.report).to_string();
+        reported.report.waits_for = None;
+        reported.board.end(reported.number, reported.report.clone());
+        let report = json!(reported.report).to_string();
         // A program that is gone or stuck misses it.
-        tell(&mut told.channel, report.as_bytes(), self.stop);
+        send_report(&mut reported.channel, report.as_bytes(), self.stop);
     }
 
-    fn client(&self, request: &LocalRequest<'_>, told: &mut Told) -> Result<Progress> {
+    fn client(&self, request: &LocalRequest<'_>, reported: &mut Reported) -> Result<Progress> {
         let mut datagrams = (self.make)(request.server)?;
         let mut client = Client::new(&mut *datagrams, request.server, request.proposal);
         self.log.iter().for_each(|log| client.log_to(log.clone()));
         let over = AtomicBool::new(false);
         // Relaxed: it only signals the end.
         let mut see = |progress: &Progress| {
-            if !told.see(progress) || self.stop.load(Ordering::Relaxed) {
+            if !reported.see(progress) || self.stop.load(Ordering::Relaxed) {
                 over.store(true, Ordering::Relaxed);
             }
         };
@@ -243,7 +243,7 @@ impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> TransferService<'_,
 }
 
 /// A transfer as its program is told of it.
-struct Told {
+struct Reported {
     channel: RecordDuplex,
     board: TransferBoard,
     number: u64,
@@ -251,7 +251,7 @@ struct Told {
     last: Option<Instant>,
 }
 
-impl Told {
+impl Reported {
     fn note(&mut self, progress: &Progress) {
         let Progress { size_bytes, block_bytes, window, counts, waits, waits_for } = *progress;
         let report = &mut self.report;
@@ -266,10 +266,10 @@ impl Told {
             return true;
         }
         self.note(progress);
-        self.tell()
+        self.report()
     }
 
-    fn tell(&mut self) -> bool {
+    fn report(&mut self) -> bool {
         self.last = Some(Instant::now());
         self.board.show(self.number, self.report.clone());
         let report = json!(self.report).to_string();

@@ -94,7 +94,7 @@ pub struct TftpServer {
     board: TransferBoard,
     log: Option<Log>,
     rate: Option<RateLimit>,
-    told: Option<(ServiceReport, u64)>,
+    reported: Option<(ServiceReport, u64)>,
 }
 
 impl TftpServer {
@@ -117,7 +117,7 @@ impl TftpServer {
             board: TransferBoard::default(),
             log: None,
             rate: rules.bytes_per_s.map(RateLimit::new),
-            told: None,
+            reported: None,
         }
     }
 
@@ -148,15 +148,18 @@ impl TftpServer {
             for asked in asked {
                 self.begin(&asked, see)?;
             }
-            self.tell()?;
+            self.report()?;
         }
         Ok(())
     }
 
     /// Shows how the transfers stand, and tells the sums where they are shown, now and then.
-    fn tell(&mut self) -> Result<()> {
+    fn report(&mut self) -> Result<()> {
         let now_ns = self.now_ns();
-        if self.told.is_some_and(|(_, told_ns)| now_ns.saturating_sub(told_ns) < REPORT_NS) {
+        if self
+            .reported
+            .is_some_and(|(_, reported_ns)| now_ns.saturating_sub(reported_ns) < REPORT_NS)
+        {
             return Ok(());
         }
         for (client, transfer) in &self.transfers {
@@ -165,8 +168,8 @@ impl TftpServer {
             }
         }
         let sums = self.board.sums();
-        let is_new = self.told.is_none_or(|(told, _)| told != sums);
-        self.told = Some((sums, now_ns));
+        let is_new = self.reported.is_none_or(|(reported, _)| reported != sums);
+        self.reported = Some((sums, now_ns));
         if is_new { self.datagrams.report(&sums) } else { Ok(()) }
     }
 

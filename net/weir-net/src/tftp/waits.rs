@@ -99,8 +99,8 @@ impl WaitClock {
     }
 
     /// Notes the time. Returns whom it waits for where a stall begins.
-    pub fn look(&mut self, now_ns: u64) -> Option<WaitedSide> {
-        self.watch.look(self.waits_for(), now_ns, &mut self.waits.stalls)
+    pub fn note_wait(&mut self, now_ns: u64) -> Option<WaitedSide> {
+        self.watch.note_wait(self.waits_for(), now_ns, &mut self.waits.stalls)
     }
 
     /// Returns the side that has its turn.

@@ -234,8 +234,8 @@ impl<'a> Message<'a> {
                 (kind::ECHO_REPLY, 0, words(echo.id, echo.sequence), echo.data)
             }
             Message::Timestamp(asked) => (kind::TIMESTAMP, 0, asked.write(&mut times), &times),
-            Message::TimestampReply(told) => {
-                (kind::TIMESTAMP_REPLY, 0, told.write(&mut times), &times)
+            Message::TimestampReply(times_of) => {
+                (kind::TIMESTAMP_REPLY, 0, times_of.write(&mut times), &times)
             }
             Message::Information { id, sequence } => {
                 (kind::INFORMATION, 0, words(*id, *sequence), &[])

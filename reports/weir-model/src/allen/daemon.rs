@@ -10,7 +10,7 @@ use crate::kernel::{Pid, Script, Sim, Step, Sys};
 pub(super) const DATA: u64 = 512;
 
 #[derive(Clone, Copy)]
-enum At {
+enum State {
     Wait,
     Received,
     /// Characters of the log that are left.
@@ -39,7 +39,7 @@ struct Daemon {
     logged: u64,
     packets: u64,
     sent: u64,
-    at: At,
+    at: State,
 }
 
 impl Daemon {
@@ -55,55 +55,55 @@ impl Script<NetDriver> for Daemon {
         let costs = sys.world.costs;
         loop {
             match self.at {
-                At::Wait => {
+                State::Wait => {
                     if let Some(sleep) = wait_in(sys, 0) {
                         return sleep;
                     }
-                    self.at = At::Received;
+                    self.at = State::Received;
                     return Step::Kernel(costs.receive);
                 }
-                At::Received => {
-                    self.at = At::Format(self.log);
+                State::Received => {
+                    self.at = State::Format(self.log);
                     return Step::User(costs.daemon);
                 }
-                At::Format(0) => self.at = At::Decide,
-                At::Format(left) => {
-                    self.at = At::Write(left);
+                State::Format(0) => self.at = State::Decide,
+                State::Format(left) => {
+                    self.at = State::Write(left);
                     return Step::User(costs.character);
                 }
-                At::Write(left) => {
-                    self.at = At::Format(left - 1);
+                State::Write(left) => {
+                    self.at = State::Format(left - 1);
                     self.logged += 1;
                     let fills = self.logged.is_multiple_of(512);
                     return Step::Kernel(costs.write + if fills { costs.block } else { 0 });
                 }
-                At::Decide => {
+                State::Decide => {
                     if self.packets == 0 {
                         return Step::Exit;
                     }
                     self.packets -= 1;
-                    self.at = At::Send;
+                    self.at = State::Send;
                     if self.job == Job::File {
                         // The next block of the file is read, and the packet made.
                         return Step::User(DATA * costs.file_byte);
                     }
                 }
-                At::Send => {
-                    self.at = if self.sent > 0 { At::Leaving } else { At::Start };
+                State::Send => {
+                    self.at = if self.sent > 0 { State::Leaving } else { State::Start };
                     let file = if self.job == Job::File { costs.file_block } else { 0 };
                     return Step::Kernel(costs.send + file);
                 }
-                At::Leaving => {
+                State::Leaving => {
                     if let Some(sleep) = wait_out(sys, 0) {
                         return sleep;
                     }
-                    self.at = At::Start;
+                    self.at = State::Start;
                 }
-                At::Start => {
+                State::Start => {
                     let packet = self.packet(&costs);
                     hand_over(sys, packet);
                     self.sent += 1;
-                    self.at = At::Wait;
+                    self.at = State::Wait;
                     return Step::User(0);
                 }
             }
@@ -114,7 +114,7 @@ impl Script<NetDriver> for Daemon {
 /// Packets of a run.
 const PACKETS: u64 = 4_000;
 
-fn start(costs: Costs, job: Job, log: u64, at: At) -> (Sim<NetDriver>, Pid) {
+fn start(costs: Costs, job: Job, log: u64, at: State) -> (Sim<NetDriver>, Pid) {
     let mut sim = Sim::new(NetDriver::new(costs, 1), 1, costs.discipline());
     let pid = sim.spawn(Daemon { job, log, logged: 0, packets: PACKETS, sent: 0, at });
     (sim, pid)
@@ -144,7 +144,7 @@ fn took(sim: &Sim<NetDriver>, pid: Pid, costs: Costs) -> Took {
 
 /// Lets the daemon ask itself. A round trip is two packets.
 pub(super) fn own(costs: Costs, log: u64, events: &mut u64) -> Took {
-    let (mut sim, pid) = start(costs, Job::Own, log, At::Decide);
+    let (mut sim, pid) = start(costs, Job::Own, log, State::Decide);
     sim.run(&[pid], u64::MAX / 4);
     *events += sim.sys.events();
     took(&sim, pid, costs)
@@ -153,7 +153,7 @@ pub(super) fn own(costs: Costs, log: u64, events: &mut u64) -> Took {
 /// Sends requests to the daemon in this interval. Returns whether it keeps up: at the end, a
 /// hundred packets or less wait.
 fn keeps_up(costs: Costs, every_ns: u64, events: &mut u64) -> bool {
-    let (mut sim, pid) = start(costs, Job::Foreign, 0, At::Wait);
+    let (mut sim, pid) = start(costs, Job::Foreign, 0, State::Wait);
     sim.sys.world.every_ns = Some(every_ns);
     sim.sys.after(every_ns, DeviceReport::In(0));
     sim.run(&[pid], u64::MAX / 4);
@@ -174,7 +174,7 @@ pub(super) fn shortest_interval_ms(costs: Costs, events: &mut u64) -> f64 {
 
 /// Returns what a block of TFTP takes, to a host that is as fast as this one.
 pub(super) fn tftp(costs: Costs, events: &mut u64) -> Took {
-    let (mut sim, pid) = start(costs, Job::File, 0, At::Decide);
+    let (mut sim, pid) = start(costs, Job::File, 0, State::Decide);
     let takes_data = costs.receive + costs.daemon + DATA * costs.file_byte + costs.file_block;
     let acknowledges = costs.send + costs.wire;
     sim.sys.world.answers_ns = Some(takes_data + acknowledges);

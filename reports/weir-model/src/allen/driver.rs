@@ -9,7 +9,7 @@ use std::rc::Rc;
 const PACKETS: u64 = 20_000;
 
 #[derive(Clone, Copy)]
-enum At {
+enum State {
     Begin,
     Started,
     Waiting,
@@ -30,7 +30,7 @@ pub(super) struct Sums {
 struct Tester {
     station: usize,
     left: u64,
-    at: At,
+    at: State,
     begun_ns: u64,
     sums: Rc<Cell<Sums>>,
 }
@@ -52,42 +52,42 @@ impl Script<NetDriver> for Tester {
         let costs = sys.world.costs;
         loop {
             match self.at {
-                At::Begin => {
+                State::Begin => {
                     if self.left == 0 {
                         return Step::Exit;
                     }
                     self.left -= 1;
                     self.begun_ns = sys.now_ns;
-                    self.at = At::Started;
+                    self.at = State::Started;
                     return Step::Kernel(costs.send);
                 }
-                At::Started => {
+                State::Started => {
                     let takes_ns = costs.wire;
                     let packet = Packet { to: Some(self.station), from: self.station, takes_ns };
                     hand_over(sys, packet);
-                    self.at = At::Waiting;
+                    self.at = State::Waiting;
                 }
-                At::Waiting => {
+                State::Waiting => {
                     if let Some(sleep) = wait_out(sys, self.station) {
                         return sleep;
                     }
-                    self.at = At::Sent;
+                    self.at = State::Sent;
                     return Step::User(0);
                 }
-                At::Sent => {
+                State::Sent => {
                     self.read_clock(sys, 0);
-                    self.at = At::Receive;
+                    self.at = State::Receive;
                 }
-                At::Receive => {
+                State::Receive => {
                     if let Some(sleep) = wait_in(sys, self.station) {
                         return sleep;
                     }
-                    self.at = At::Received;
+                    self.at = State::Received;
                     return Step::Kernel(costs.receive);
                 }
-                At::Received => {
+                State::Received => {
                     self.read_clock(sys, 1);
-                    self.at = At::Begin;
+                    self.at = State::Begin;
                     return Step::User(0);
                 }
             }
@@ -103,7 +103,7 @@ pub(super) fn test(costs: Costs, copies: usize, events: &mut u64) -> ([f64; 2], 
     let pids: Vec<Pid> = (0..copies)
         .map(|station| {
             let sums = if station == 0 { Rc::clone(&sums) } else { Rc::default() };
-            let at = At::Begin;
+            let at = State::Begin;
             sim.spawn(Tester { station, left: PACKETS, at, begun_ns: 0, sums })
         })
         .collect();

@@ -25,7 +25,7 @@ pub struct Test {
 }
 
 #[derive(Clone, Debug)]
-enum At {
+enum State {
     Start,
     User,
     Enter,
@@ -40,13 +40,13 @@ pub struct Writer {
     test: Test,
     written: usize,
     left: usize,
-    at: At,
+    at: State,
 }
 
 impl Writer {
     /// Makes the script.
     pub fn new(test: Test) -> Writer {
-        Writer { test, written: 0, left: 0, at: At::Start }
+        Writer { test, written: 0, left: 0, at: State::Start }
     }
 
     fn header(&self) -> usize {
@@ -80,32 +80,32 @@ impl Script<Bbn> for Writer {
         let pipe = self.test.pipe;
         loop {
             match &mut self.at {
-                At::Start => {
-                    self.at = At::User;
+                State::Start => {
+                    self.at = State::User;
                     return Step::Kernel(0);
                 }
-                At::User => {
+                State::User => {
                     if self.written == self.test.blocks {
                         sys.world.pipes[pipe].closed = true;
                         sys.wake(Channels::bytes(pipe));
                         return Step::Exit;
                     }
-                    self.at = At::Enter;
+                    self.at = State::Enter;
                     return Step::User(sys.world.costs.user_ns);
                 }
-                At::Enter => {
+                State::Enter => {
                     self.written += 1;
                     self.left = self.test.bytes;
-                    self.at = At::Lock;
+                    self.at = State::Lock;
                     return Step::Kernel(call_ns(sys, self.test));
                 }
-                At::Lock => {
+                State::Lock => {
                     if let Some(step) = lock(sys, pipe) {
                         return step;
                     }
                     if self.left == 0 {
                         unlock(sys, pipe);
-                        self.at = At::User;
+                        self.at = State::User;
                         continue;
                     }
                     let room = PIPSIZ - sys.world.pipes[pipe].size;
@@ -115,29 +115,29 @@ impl Script<Bbn> for Writer {
                         return Step::Sleep(Channels::room(pipe), PPIPE);
                     }
                     let size = sys.world.pipes[pipe].size;
-                    self.at = At::Header(FileIo::new(self.test.pipe, true, size, self.header()));
+                    self.at = State::Header(FileIo::new(self.test.pipe, true, size, self.header()));
                 }
-                At::Header(io) => {
+                State::Header(io) => {
                     if let Some(step) = io.step(sys) {
                         return step;
                     }
                     let size = sys.world.pipes[pipe].size;
                     let piece = self.left.min(PIPSIZ - size);
-                    self.at = At::Data(FileIo::new(self.test.pipe, true, size, piece), piece);
+                    self.at = State::Data(FileIo::new(self.test.pipe, true, size, piece), piece);
                 }
-                At::Data(io, piece) => {
+                State::Data(io, piece) => {
                     if let Some(step) = io.step(sys) {
                         return step;
                     }
                     self.left -= *piece;
-                    self.at = At::Unlock;
+                    self.at = State::Unlock;
                 }
-                At::Unlock => {
+                State::Unlock => {
                     unlock(sys, pipe);
                     if std::mem::take(&mut sys.world.pipes[pipe].reader_waits) {
                         sys.wake(Channels::bytes(pipe));
                     }
-                    self.at = At::Lock;
+                    self.at = State::Lock;
                 }
             }
         }
@@ -153,13 +153,13 @@ pub struct Reader {
     header: bool,
     /// Bytes of the piece that are not read.
     piece: usize,
-    at: At,
+    at: State,
 }
 
 impl Reader {
     /// Makes the script.
     pub fn new(test: Test) -> Reader {
-        Reader { test, wanted: 0, header: test.headers, piece: 0, at: At::User }
+        Reader { test, wanted: 0, header: test.headers, piece: 0, at: State::User }
     }
 
     /// Returns how many bytes the next call asks for.
@@ -179,18 +179,18 @@ impl Script<Bbn> for Reader {
         let pipe = self.test.pipe;
         loop {
             match &mut self.at {
-                At::Start | At::User => {
-                    self.at = At::Enter;
+                State::Start | State::User => {
+                    self.at = State::Enter;
                     let costs = sys.world.costs;
                     let checked = std::mem::take(&mut self.piece) as u64 * costs.check_ns;
                     return Step::User(costs.user_ns + checked);
                 }
-                At::Enter => {
+                State::Enter => {
                     self.wanted = self.next();
-                    self.at = At::Lock;
+                    self.at = State::Lock;
                     return Step::Kernel(call_ns(sys, self.test));
                 }
-                At::Lock => {
+                State::Lock => {
                     if let Some(step) = lock(sys, pipe) {
                         return step;
                     }
@@ -212,9 +212,9 @@ impl Script<Bbn> for Reader {
                         return Step::Sleep(Channels::bytes(pipe), PPIPE);
                     }
                     let bytes = self.wanted.min(size - read);
-                    self.at = At::Data(FileIo::new(self.test.pipe, false, read, bytes), bytes);
+                    self.at = State::Data(FileIo::new(self.test.pipe, false, read, bytes), bytes);
                 }
-                At::Data(io, bytes) => {
+                State::Data(io, bytes) => {
                     if let Some(step) = io.step(sys) {
                         return step;
                     }
@@ -226,16 +226,16 @@ impl Script<Bbn> for Reader {
                         }
                         self.header = !self.header;
                     }
-                    self.at = At::Unlock;
+                    self.at = State::Unlock;
                     if sys.world.rules.cancel {
                         return Step::Kernel(cancel(sys, pipe));
                     }
                 }
-                At::Unlock => {
+                State::Unlock => {
                     unlock(sys, pipe);
-                    self.at = At::User;
+                    self.at = State::User;
                 }
-                At::Header(_) => return Step::Exit,
+                State::Header(_) => return Step::Exit,
             }
         }
     }

@@ -6,7 +6,7 @@
 //! - `swap`: which whole region goes, and when.
 //! - `fragments`: datagrams from fragments, within budgets.
 //!
-//! A seed gives one storm of each. A broken promise is a [`Wreck`], which tells the seed and the last
+//! A seed gives one storm of each. A broken promise is a [`BrokenRun`], which tells the seed and the last
 //! things that happened.
 
 mod fragments;
@@ -19,7 +19,7 @@ use std::fmt::Debug;
 
 /// What a storm found wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wreck {
+pub struct BrokenRun {
     /// Its seed.
     pub seed: u64,
     /// The decisions that were at fault.
@@ -37,16 +37,16 @@ struct Trace<T> {
 }
 
 /// Things that a wreck tells.
-const TOLD: usize = 20;
+const MOST_SHOWN: usize = 20;
 
 impl<T: Debug> Trace<T> {
     fn new() -> Trace<T> {
-        Trace { last: std::collections::VecDeque::with_capacity(TOLD), events: 0 }
+        Trace { last: std::collections::VecDeque::with_capacity(MOST_SHOWN), events: 0 }
     }
 
     fn push(&mut self, what: T) {
         self.events += 1;
-        if self.last.len() == TOLD {
+        if self.last.len() == MOST_SHOWN {
             self.last.pop_front();
         }
         self.last.push_back(what);
@@ -76,10 +76,10 @@ const STORMS: [NamedStorm; 5] = [
 ///
 /// # Errors
 /// A promise was broken.
-pub fn storm(seed: u64) -> Result<u64, Wreck> {
+pub fn storm(seed: u64) -> Result<u64, BrokenRun> {
     let mut events = 0;
     for (of, run) in STORMS {
-        events += run(seed).map_err(|(why, trace)| Wreck { seed, of, why, trace })?;
+        events += run(seed).map_err(|(why, trace)| BrokenRun { seed, of, why, trace })?;
     }
     Ok(events)
 }

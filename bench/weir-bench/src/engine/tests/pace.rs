@@ -34,7 +34,7 @@ impl BudgetWorld {
         let mut spent = Duration::ZERO;
         let mut done = vec![0; self.floors_ms.len()];
         let mut pass = 0;
-        while pace.goes_on(pass, spent) {
+        while pace.continues(pass, spent) {
             for (block, done) in done.iter_mut().enumerate() {
                 if pass >= self.plan.blocks[block].processes {
                     continue;

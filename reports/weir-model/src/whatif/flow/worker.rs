@@ -5,7 +5,7 @@ use super::{Flow, PAGE, bytes, room, timer};
 use crate::kernel::{Pid, Script, Step, Sys};
 
 #[derive(Clone, Copy, Debug)]
-enum At {
+enum State {
     Take,
     /// Bytes that were taken: waits come first.
     Wait(f64),
@@ -29,7 +29,7 @@ fn whole(bytes: f64) -> f64 {
 pub(super) struct Worker {
     of: Stage,
     number: usize,
-    at: At,
+    at: State,
     /// Bytes of output that were made and not written.
     made: f64,
     /// Bytes that are to be written at the end.
@@ -43,7 +43,7 @@ impl Worker {
         Worker {
             of: of.clone(),
             number,
-            at: At::Take,
+            at: State::Take,
             made: 0.0,
             rest: 0.0,
             emits: false,
@@ -65,20 +65,20 @@ impl Worker {
     /// Takes bytes from the input, or from what is left to do.
     fn take(&mut self, sys: &mut Sys<Flow>) -> Option<Step> {
         if self.of.output.is_some_and(|pipe| sys.world.pipes[pipe].gone) {
-            self.at = At::Close;
+            self.at = State::Close;
             return None;
         }
         let Some(number) = self.of.input else {
             let left = &mut sys.world.stages[self.number].left;
             let taken = left.min(self.of.read);
             *left -= taken;
-            self.at = if taken > 0.0 { At::Wait(taken) } else { At::Ended };
+            self.at = if taken > 0.0 { State::Wait(taken) } else { State::Ended };
             return None;
         };
         let pipe = &mut sys.world.pipes[number];
         if pipe.fill == 0.0 {
             if pipe.closed {
-                self.at = At::Ended;
+                self.at = State::Ended;
                 return None;
             }
             return Some(self.sleep(sys, false, bytes(number)));
@@ -86,14 +86,14 @@ impl Worker {
         let taken = pipe.fill.min(self.of.read);
         let was_full = pipe.capacity - pipe.fill < PAGE;
         pipe.fill = whole(pipe.fill - taken);
-        self.at = At::Wait(taken);
+        self.at = State::Wait(taken);
         let woken = if was_full { sys.wake(room(number)) } else { 0 };
         Some(self.spend(sys, woken))
     }
 
     /// What follows a write.
-    fn next(&self) -> At {
-        if self.emits { At::Emit(self.rest) } else { At::Take }
+    fn next(&self) -> State {
+        if self.emits { State::Emit(self.rest) } else { State::Take }
     }
 
     /// Writes what fits.
@@ -104,7 +104,7 @@ impl Worker {
         };
         let pipe = &mut sys.world.pipes[number];
         if pipe.gone {
-            self.at = At::Close;
+            self.at = State::Close;
             return None;
         }
         let free = pipe.capacity - pipe.fill;
@@ -116,7 +116,7 @@ impl Worker {
         pipe.fill += written;
         let left = whole(left - written);
         self.at = match left > 0.0 {
-            true => At::Write(left),
+            true => State::Write(left),
             false => self.next(),
         };
         let woken = if was_empty { sys.wake(bytes(number)) } else { 0 };
@@ -129,20 +129,20 @@ impl Worker {
         progress.reading -= 1;
         let is_last = progress.reading == 0;
         let Some(_) = self.of.barrier else {
-            self.at = At::Close;
+            self.at = State::Close;
             // What was made and not written goes out before the end.
             if self.made >= 1.0 && self.of.output.is_some() {
                 let made = std::mem::take(&mut self.made);
                 progress.reading += 1;
-                self.at = At::Write(made);
+                self.at = State::Write(made);
             }
             return None;
         };
-        self.at = At::Close;
+        self.at = State::Close;
         if is_last {
             self.rest = self.of.todo * self.of.gain;
             self.emits = true;
-            self.at = At::Emit(self.rest);
+            self.at = State::Emit(self.rest);
         }
         None
     }
@@ -168,7 +168,7 @@ impl Worker {
         let (_, out_ns) = self.of.barrier.unwrap_or_default();
         let part = left.min(self.of.write);
         self.rest = left - part;
-        self.at = if part > 0.0 { At::Write(part) } else { At::Close };
+        self.at = if part > 0.0 { State::Write(part) } else { State::Close };
         Step::User((part * out_ns) as u64)
     }
 }
@@ -180,38 +180,38 @@ impl Script<Flow> for Worker {
         }
         loop {
             match self.at {
-                At::Take => {
+                State::Take => {
                     if let Some(step) = self.take(sys) {
                         return step;
                     }
                 }
-                At::Wait(taken) => {
-                    self.at = At::Compute(taken);
+                State::Wait(taken) => {
+                    self.at = State::Compute(taken);
                     let wait_ns = (taken * self.of.wait_ns) as u64;
                     if wait_ns > 0 {
                         sys.after(wait_ns, timer(me));
                         return Step::Sleep(timer(me), 0);
                     }
                 }
-                At::Compute(taken) => {
-                    self.at = At::Computed(taken);
+                State::Compute(taken) => {
+                    self.at = State::Computed(taken);
                     return Step::User((taken * self.of.byte_ns) as u64);
                 }
-                At::Computed(taken) => {
-                    self.at = At::Take;
+                State::Computed(taken) => {
+                    self.at = State::Take;
                     if self.of.barrier.is_none() {
                         self.made += taken * self.of.gain;
                         if self.made >= self.of.write && self.of.output.is_some() {
-                            self.at = At::Write(std::mem::take(&mut self.made));
+                            self.at = State::Write(std::mem::take(&mut self.made));
                         }
                     }
                 }
-                At::Write(left) => {
+                State::Write(left) => {
                     if let Some(step) = self.write(sys, left) {
                         return step;
                     }
                 }
-                At::Ended => {
+                State::Ended => {
                     // The tasks divide what comes between the last byte of input and the first of
                     // output.
                     let middle_ns = self.of.barrier.as_mut().map_or(0.0, |(middle_ns, _)| {
@@ -224,8 +224,8 @@ impl Script<Flow> for Worker {
                         return step;
                     }
                 }
-                At::Emit(left) => return self.emit(left),
-                At::Close => return self.close(sys),
+                State::Emit(left) => return self.emit(left),
+                State::Close => return self.close(sys),
             }
         }
     }
