@@ -24,25 +24,21 @@ pub mod status;
 mod watch;
 mod watching;
 
-use crate::args::RunOptions;
+use crate::args::{LiveView, RunOptions};
 use crate::report::{self, Report, Said, advice_text, groups_text, inside_text, verdict_text};
 use outputs::Outputs;
 use pages::Pages;
 pub use sh::sh;
-use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 pub use watching::watch_running;
 use weir_command::fault::{Fault, tell};
 use weir_command::output::check_distinct;
-use weir_doctor::ending::Ending;
-use weir_doctor::facts::{Host, Run};
+use weir_doctor::facts::Run;
 use weir_doctor::groups;
 use weir_doctor::programs::ALTERNATIVES;
-use weir_measure::machine;
-use weir_measure::proc::{Descriptor, FileKind};
 use weir_measure::programs::find_program;
-use weir_measure::runner;
+use weir_measure::runner::{self, Job};
 
 /// Runs the verb.
 pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
@@ -58,7 +54,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     }
     let Some(mut planned) = plans.pop() else { return Err(Fault::usage("nothing to run")) };
     if planned.job.stages.is_empty() {
-        return nothing(options);
+        return nothing(options, &planned.job);
     }
     let notes = elastic::put_in(options.elastic.as_ref(), &mut planned)?;
     let plan::Planned { job, negated, command } = planned;
@@ -74,7 +70,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     watch.finish();
     run.notes.extend(notes);
     let ending = status::status(&run, options.pipefail, negated);
-    let mut report = judge(run, &command, job.closed, ending.shell_status());
+    let mut report = judge(run, &command, ending.shell_status());
     elastic::tell_losses(&report.run);
     elastic::remember(&report);
     if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
@@ -92,40 +88,16 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
 }
 
 /// The text has only blanks and comments. A shell then does nothing and succeeds.
-fn nothing(options: &RunOptions) -> Result<ExitCode, Fault> {
+fn nothing(options: &RunOptions, job: &Job) -> Result<ExitCode, Fault> {
     let outputs = Outputs::open(options)?;
-    let (online_cpus, cpus) = (machine::online_cpus(), machine::allowed_cpus().len() as u32);
-    let run = Run {
-        ending: Some(Ending::Code(0)),
-        cpus: machine::usable_cpus(),
-        host: Host { online_cpus, cpus, ..Host::default() },
-        ..Run::default()
-    };
-    outputs.write(&judge(run, "", [false; 3], 0), report::text, report::json);
+    let mut watch = watch::Watch::new(LiveView::Never, job, &[]);
+    let run = runner::run(job, &mut watch).map_err(Fault::cannot("make a pipe"))?;
+    outputs.write(&judge(run, "", 0), report::text, report::json);
     pages::tell_none(&options.inside);
     Ok(ExitCode::SUCCESS)
 }
 
-fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report {
-    for (closed, note) in closed.iter().zip([
-        "standard input was closed: the first stage has none",
-        "standard output was closed: the last stage has none",
-        "standard error was closed",
-    ]) {
-        if *closed {
-            run.notes.push(String::from(note));
-        }
-    }
-    let watched = run.watched.is_some();
-    let flows = |fd: Option<Descriptor>| {
-        // The processes watched have other descriptors than weir.
-        !watched
-            && fd.is_some_and(|fd| {
-                matches!(fd.kind, FileKind::Pipe | FileKind::Socket | FileKind::Device)
-            })
-    };
-    let (input, output) = (Descriptor::of(io::stdin()), Descriptor::of(io::stdout()));
-    (run.input_from_outside, run.output_to_outside) = (flows(input), flows(output));
+fn judge(mut run: Run, command: &str, status: i32) -> Report {
     let installed = |name: &&'static str| find_program(Path::new(name)).is_some();
     run.installed = ALTERNATIVES.into_iter().filter(installed).collect();
     for group in &mut run.groups {

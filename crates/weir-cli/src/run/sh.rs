@@ -84,7 +84,7 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
         return Ok(become_bash(&words));
     }
     let ending = run.ending.unwrap_or(Ending::Code(1));
-    outputs.append(&judge(run, &label, job.closed, shell_code(ending)));
+    outputs.append(&judge(run, &label, shell_code(ending)));
     Ok(match ending {
         Ending::Code(code) => ExitCode::from(code as u8),
         Ending::Signal(signal) => die(signal),

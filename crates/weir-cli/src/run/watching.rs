@@ -73,7 +73,7 @@ fn show(
     pages: &Pages,
 ) -> Result<bool, Fault> {
     let said = words(&run);
-    let report = judge(run, name, [false; 3], 0);
+    let report = judge(run, name, 0);
     pages.write(&report);
     let mut is_read = true;
     if let Some(json) = json {

@@ -1,6 +1,6 @@
 //! The pipelines and commands found in a run: each has facts of its own, like a run.
 
-use super::{Evidence, Run, Stage};
+use super::{Evidence, Pipe, Run, Stage};
 use crate::graph::WallSpan;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -108,6 +108,21 @@ impl Spread {
 }
 
 impl Run {
+    /// Returns a part of the run, in the same surroundings: stages and pipes that were found in it.
+    pub fn part(&self, wall_ns: u64, stages: Vec<Stage>, pipes: Vec<Pipe>) -> Run {
+        Run {
+            wall_ns,
+            stages,
+            pipes,
+            script: true,
+            cpus: self.cpus,
+            host: self.host,
+            quota: self.quota,
+            memory_limit: self.memory_limit.clone(),
+            ..Run::default()
+        }
+    }
+
     /// Returns the share that a group of this run has in the time of the stage inside of which it was
     /// found; of the run, where it is in none, or has outlived that stage.
     pub fn group_share(&self, group: &FoundGroup) -> f64 {

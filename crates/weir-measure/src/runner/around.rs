@@ -3,8 +3,11 @@
 use crate::confines::{GroupMemory, own_memory, reached_between};
 use crate::host_cpu::HostCpu;
 use crate::machine;
-use crate::quota::{self, GroupQuota};
+use crate::oom;
+use crate::quota::{self, EachLimits, GroupQuota};
+use weir_doctor::ending::MemoryKills;
 use weir_doctor::facts::{Host, Run};
+use weir_sys::Pid;
 
 /// The kernel counts in ticks of 10 ms, which is too coarse for runs shorter than this.
 const SHORTEST_NS: u64 = 200_000_000;
@@ -15,6 +18,10 @@ pub(super) struct RunSurroundings {
     cpus: Option<HostCpu>,
     limits: Vec<GroupQuota>,
     memory: Vec<GroupMemory>,
+    /// Processes killed because memory had run out.
+    kills: MemoryKills,
+    /// The quotas of each process, where these ran already.
+    each: Option<EachLimits>,
 }
 
 impl RunSurroundings {
@@ -23,19 +30,35 @@ impl RunSurroundings {
             cpus: HostCpu::read(&machine::allowed_cpus()),
             limits: quota::limits(),
             memory: own_memory(),
+            kills: oom::kills(),
+            each: None,
         }
     }
 
-    /// Sets what happened since, in a run and its groups; `unreaped_ns` of CPU time also belongs to
-    /// the run, although nobody has waited for the processes that used it.
-    pub fn set(&self, run: &mut Run, unreaped_ns: u64) {
+    /// Looks at the surroundings of processes that run already.
+    pub fn of(pids: impl Iterator<Item = Pid>) -> RunSurroundings {
+        RunSurroundings { each: Some(EachLimits::of(pids)), ..RunSurroundings::look() }
+    }
+
+    /// Sets what happened since. `unreaped_ns` of CPU time also belongs to the run, although nobody
+    /// has waited for the processes that used it. `busiest`: the one that wanted the CPUs most, of
+    /// those that ran already.
+    pub fn set(&self, run: &mut Run, unreaped_ns: u64, busiest: Option<Pid>) {
+        let mask = machine::allowed_cpus().len().max(1) as f64;
+        let smallest = quota::smallest(&self.limits).unwrap_or(f64::INFINITY);
+        run.cpus = mask.min(smallest).max(0.01);
+        run.memory_kills = oom::kills_since(self.kills);
         run.host = self.host(run.wall_ns, unreaped_ns);
-        run.quota = quota::between(&self.limits, &quota::limits());
-        run.memory_limit = reached_between(&self.memory, &own_memory());
-        for group in &mut run.groups {
-            (group.run.host, group.run.quota) = (run.host, run.quota);
-            group.run.memory_limit.clone_from(&run.memory_limit);
-        }
+        let Some(each) = &self.each else {
+            run.quota = quota::between(&self.limits, &quota::again(&self.limits));
+            run.memory_limit = reached_between(&self.memory, &own_memory());
+            return;
+        };
+        let limits = busiest.map_or_else(Vec::new, |pid| each.limits(pid));
+        run.quota = quota::between(&limits, &quota::again(&limits));
+        // Nobody tells what of the CPU time that others used was theirs, nor whether this process's
+        // limit of memory is theirs.
+        run.host.others_cpus = None;
     }
 
     fn host(&self, wall_ns: u64, unreaped_ns: u64) -> Host {

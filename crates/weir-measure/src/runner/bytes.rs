@@ -36,10 +36,38 @@ pub(super) fn evidence(stage: &Stage, last: bool) -> Evidence {
     }
 }
 
+/// Finds what crossed the pipes, and corrects the counts of the stages by it. Each pass needs what
+/// those before it have found:
+///
+/// 1. [`check_pipe`]: the fill of a pipe shows who moved more than it counted; no such count is a
+///    bound from then on.
+/// 2. [`crossed`]: the counts that are left bound what crossed each pipe.
+/// 3. [`doubt`]: far apart, two counts show who may have moved bytes unseen, which takes away its
+///    own count and the bound that rests on it.
+/// 4. [`set_crossed`]: the stages get the bounds that are left.
+/// 5. [`estimate`]: only now the pipes can tell what a stage moved that did not count it.
+/// 6. [`name_resizers`] uses nothing of these.
+pub(super) fn settle(
+    stages: &mut [Stage],
+    pipes: &mut [Pipe],
+    totals: &[&PipeTotals],
+    hints: &[Hint],
+) {
+    for (left, totals) in totals.iter().enumerate() {
+        check_pipe(stages, left, totals);
+    }
+    let moved: Vec<u64> = totals.iter().map(|totals| totals.moved()).collect();
+    let mut crossed = crossed(stages, &moved);
+    doubt(stages, hints, &mut crossed);
+    set_crossed(stages, &crossed);
+    estimate(stages, hints);
+    name_resizers(pipes, hints);
+}
+
 /// Uses the fill of the pipe behind the stage `left` as evidence: if more came into it than its
 /// writer counted, or more left it than its reader counted, that side moves bytes by uncounted
 /// calls, although it was never seen in one.
-pub(super) fn check_pipe(stages: &mut [Stage], left: usize, totals: &PipeTotals) {
+fn check_pipe(stages: &mut [Stage], left: usize, totals: &PipeTotals) {
     let mut check = |position: usize, counted: fn(Io) -> u64, moved: u64| {
         let Some(stage) = stages.get_mut(position) else { return };
         if stage.io.is_some_and(|io| counted(io) < moved) {
@@ -52,7 +80,7 @@ pub(super) fn check_pipe(stages: &mut [Stage], left: usize, totals: &PipeTotals)
 }
 
 /// The bytes that crossed a pipe, and how they are known.
-pub(super) type Crossed = (Option<u64>, Evidence);
+type Crossed = (Option<u64>, Evidence);
 
 /// Computes the bytes that crossed each pipe.
 ///
@@ -62,13 +90,13 @@ pub(super) type Crossed = (Option<u64>, Evidence);
 /// the other side is the bound. If the counts differ by much, one side may have used such calls
 /// unseen: then the bound is only an estimate, unless its program cannot ([`doubt`]). Where neither
 /// side counted, the changes in fill of the pipe (`moved`) are a lower bound.
-pub(super) fn crossed(stages: &[Stage], moved: &[u64]) -> Vec<Crossed> {
+fn crossed(stages: &[Stage], moved: &[u64]) -> Vec<Crossed> {
     let moved = moved.iter().copied().chain(std::iter::repeat(0));
     stages.windows(2).zip(moved).map(|(pair, moved)| between(&pair[0], &pair[1], moved)).collect()
 }
 
 /// Gives each stage the bytes of its pipes.
-pub(super) fn set_crossed(stages: &mut [Stage], crossed: &[Crossed]) {
+fn set_crossed(stages: &mut [Stage], crossed: &[Crossed]) {
     for (position, stage) in stages.iter_mut().enumerate() {
         let before = position.checked_sub(1).and_then(|left| crossed.get(left));
         let behind = crossed.get(position);
@@ -90,7 +118,7 @@ pub(super) struct Hint {
 /// far more, where it came further in its file than it counted, or where it and its neighbours
 /// were hardly looked at. What crossed its pipes is then at most what the other side counted. The
 /// smaller of two counts that differ is a bound where its side can make no such calls.
-pub(super) fn doubt(stages: &mut [Stage], hints: &[Hint], crossed: &mut [Crossed]) {
+fn doubt(stages: &mut [Stage], hints: &[Hint], crossed: &mut [Crossed]) {
     let doubted: Vec<bool> = (0..stages.len()).map(|at| is_doubted(stages, hints, at)).collect();
     for (at, _) in doubted.iter().enumerate().filter(|(_, doubted)| **doubted) {
         stages[at].bytes_evidence = Evidence::LowerBound;
@@ -148,7 +176,7 @@ fn is_unseen(stages: &[Stage], hints: &[Hint], at: usize) -> bool {
 /// Puts estimates in place of the counts of stages that moved more than they counted: what crossed
 /// the pipes beside them, and the position in the file that they read. Where what such a stage
 /// read or wrote is not known at all, its counts stay lower bounds.
-pub(super) fn estimate(stages: &mut [Stage], hints: &[Hint]) {
+fn estimate(stages: &mut [Stage], hints: &[Hint]) {
     let last = stages.len().saturating_sub(1);
     for (at, stage) in stages.iter_mut().enumerate().filter(|(_, stage)| stage.uncounted) {
         let hint = hints.get(at).copied().unwrap_or_default();
@@ -179,7 +207,7 @@ pub(super) fn estimate(stages: &mut [Stage], hints: &[Hint]) {
 }
 
 /// Names the stage that resized a pipe, if only one of the two has a program of the kind that does.
-pub(super) fn name_resizers(pipes: &mut [Pipe], hints: &[Hint]) {
+fn name_resizers(pipes: &mut [Pipe], hints: &[Hint]) {
     for pipe in pipes.iter_mut().filter(|pipe| pipe.resized_bytes.is_some()) {
         let may = |at: &usize| hints.get(*at).is_some_and(|hint| hint.may_splice != Some(false));
         let mut sides = [pipe.from, pipe.to].into_iter().filter(may);

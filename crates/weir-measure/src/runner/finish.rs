@@ -6,12 +6,11 @@ use super::left::{LEFT_NS, LeftBehind};
 use super::{RunningJob, bytes, sums};
 use crate::attribution::{Group, Peers, Sampler, ending};
 use crate::hot::Profiler;
-use crate::machine;
-use crate::oom;
-use crate::proc::{parse_io, pidfd};
+use crate::proc::{Descriptor, FileKind, parse_io, pidfd};
 use crate::sys::wait::{Reaped, reap};
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::io::{stdin, stdout};
+use std::os::fd::{AsFd, OwnedFd};
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::Phase;
 use weir_doctor::facts::Unseen;
@@ -170,9 +169,10 @@ impl LiveStage {
 }
 
 impl RunningJob {
-    /// Makes the record of the job, all of whose stages have ended.
+    /// Makes the record of the job, all of whose stages have ended, or of what was watched.
     pub(super) fn finish(mut self, job: &Job) -> Run {
-        let blind = !is_own();
+        let is_watched = self.watching.is_some();
+        let blind = !is_watched && !is_own();
         if blind {
             // /proc shows other processes, or is not there at all.
             let why = match std::fs::metadata("/proc/loadavg") {
@@ -182,20 +182,24 @@ impl RunningJob {
             self.notes.push(format!("/proc {why}: only CPU time and memory are known"));
         }
         let start_ns = self.live.iter().map(|live| live.start_ns).min().unwrap_or(0);
-        let end_ns = self.live.iter().map(LiveStage::end_ns).max().unwrap_or(0);
+        let end_ns = self.live.iter().map(LiveStage::end_ns).max().unwrap_or(self.heard_ns);
+        // A shell that is given nothing to run succeeds.
+        let none = (!is_watched).then_some(Ending::Code(0));
         let mut run = Run {
             wall_ns: end_ns.saturating_sub(start_ns),
             stopped_ns: self.clock.paused_ns(),
-            cpus: machine::usable_cpus(),
-            ending: self.live.last().and_then(LiveStage::ending),
+            ending: self.live.last().map_or(none, LiveStage::ending),
             signals: self.signals.clone(),
             ticks: self.sampler.ticks,
             notes: std::mem::take(&mut self.notes),
+            // The processes watched have other descriptors than this process.
+            input_from_outside: !is_watched && is_flow(stdin()),
+            output_to_outside: !is_watched && is_flow(stdout()),
             script: job.script,
-            memory_kills: oom::kills_since(self.memory_kills),
             blind,
             ..Run::default()
         };
+        let busiest = self.busiest();
         if let Some(lives) = &mut self.sampler.lives {
             lives.take_rest(&self.clock);
             if lives.were_lost() {
@@ -205,6 +209,9 @@ impl RunningJob {
             }
         }
         self.sampler.close();
+        let groups = self.sampler.population.groups.iter();
+        // Before the groups, which have the same surroundings.
+        self.around.set(&mut run, groups.map(Group::unreaped_ns).sum(), busiest);
         if job.script {
             super::script::fill(&mut run, &self.sampler, self.limit_bytes, job);
         } else {
@@ -212,30 +219,36 @@ impl RunningJob {
             run.left = self.left_open(run.wall_ns);
             run.pipes = self.pipes();
             run.settle_unseen_waits();
-            for (left, watch) in self.sampler.pipes.iter().enumerate() {
-                bytes::check_pipe(&mut run.stages, left, &watch.totals);
-            }
-            let moved: Vec<u64> = self.sampler.pipes.iter().map(|w| w.totals.moved()).collect();
-            let (mut crossed, hints) = (bytes::crossed(&run.stages, &moved), self.hints());
-            bytes::doubt(&mut run.stages, &hints, &mut crossed);
-            bytes::set_crossed(&mut run.stages, &crossed);
-            bytes::estimate(&mut run.stages, &hints);
-            bytes::name_resizers(&mut run.pipes, &hints);
+            let totals: Vec<_> = self.sampler.pipes.iter().map(|watch| &watch.totals).collect();
+            bytes::settle(&mut run.stages, &mut run.pipes, &totals, &self.hints());
             super::script::look_inside(&mut run, &self.sampler, self.limit_bytes, job);
             run.phases = if blind { Vec::new() } else { self.phases(&run, start_ns) };
         }
+        run.notes.extend(closed_notes(job.closed).map(String::from));
         let population = &self.sampler.population;
         let births = population.births();
         let shell = population.groups.first().map_or("", |group| &group.program);
         let once = births.once();
         run.started = births.started(shell, run.wall_ns, &self.sampler.census(), once);
-        let unreaped_ns = population.groups.iter().map(Group::unreaped_ns).sum();
-        self.around.set(&mut run, unreaped_ns);
         run.unseen = if job.script { self.unseen(&run) } else { None };
+        if let Some(watching) = &self.watching {
+            run.watched = Some(watching.record(&run, &self.sampler));
+            // They had started long before.
+            run.critical_path = None;
+        }
         run.traced = self.sampler.tracer.traced();
         run.hot = self.profiler.take().map(Profiler::finish);
         run.history = self.history(job, &run);
         run
+    }
+
+    /// Returns the watched process that wanted the CPUs most. They may have control groups of their
+    /// own: its quota is the one that says most.
+    fn busiest(&self) -> Option<Pid> {
+        self.watching.as_ref()?;
+        let population = &self.sampler.population;
+        let wanted = population.totals().into_iter().map(|it| it.cpu_ns + it.queue_ns);
+        wanted.zip(population.groups.iter().map(|group| group.root)).max().map(|(_, root)| root)
     }
 
     /// Returns where a stage left a process that had its pipe open while the next stage continued.
@@ -328,6 +341,24 @@ impl RunningJob {
         let watches = self.sampler.pipes.iter().enumerate();
         watches.map(|(left, watch)| watch.record(left, left + 1, self.limit_bytes)).collect()
     }
+}
+
+/// Whether a descriptor is a pipe, a socket or a device: something outside of the run is behind it.
+fn is_flow(fd: impl AsFd) -> bool {
+    let flows = |found: Descriptor| {
+        matches!(found.kind, FileKind::Pipe | FileKind::Socket | FileKind::Device)
+    };
+    Descriptor::of(fd).is_some_and(flows)
+}
+
+/// Returns the remarks on standard descriptors that are closed.
+fn closed_notes(closed: [bool; 3]) -> impl Iterator<Item = &'static str> {
+    let notes = [
+        "standard input was closed: the first stage has none",
+        "standard output was closed: the last stage has none",
+        "standard error was closed",
+    ];
+    closed.into_iter().zip(notes).filter_map(|(is_closed, note)| is_closed.then_some(note))
 }
 
 fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {

@@ -398,14 +398,7 @@ impl<'a> Processes<'a> {
         let alive_ns = class.alive_ns();
         let (instances, instances_evidence) = self.instances(class, sure, sampler);
         let waited_cpu = self.waited_cpu(&is_member, class, sampler.has_all());
-        let mut stage_run = Run {
-            wall_ns: alive_ns,
-            cpus: run.cpus,
-            pipes: self.joints(class, limit_bytes),
-            stages,
-            script: true,
-            ..Run::default()
-        };
+        let mut stage_run = run.part(alive_ns, stages, self.joints(class, limit_bytes));
         stage_run.settle_unseen_waits();
         FoundGroup {
             run: stage_run,

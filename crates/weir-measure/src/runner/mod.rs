@@ -35,7 +35,6 @@ use crate::clock::Clock;
 use crate::hot::Profiler;
 use crate::lives::Lives;
 use crate::machine;
-use crate::oom;
 use crate::sys::signals;
 use around::RunSurroundings;
 use events::Woken;
@@ -44,7 +43,7 @@ use looks::Looks;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Signal, getrlimit, setrlimit};
 use std::time::Duration;
-use weir_doctor::ending::MemoryKills;
+use watch::Watching;
 use weir_doctor::facts::{History, Run};
 use weir_doctor::sizing::Sizing;
 
@@ -57,24 +56,7 @@ const PROGRESS_NS: u64 = 100_000_000;
 /// # Errors
 /// When no pipe can be made.
 pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
-    let grouping = if job.script { Grouping::ByProcess } else { Grouping::ByStage };
-    let mut running = RunningJob {
-        clock: Clock::start(),
-        sampler: Sampler::new(grouping, job.pipe_bytes.unwrap_or(0)),
-        live: Vec::new(),
-        signals: Vec::new(),
-        heard: Vec::new(),
-        heard_ns: 0,
-        limit_bytes: machine::pipe_limit_bytes().max(job.pipe_bytes.unwrap_or(0)),
-        notes: Vec::new(),
-        file_limit: None,
-        memory_kills: oom::kills(),
-        around: RunSurroundings::look(),
-        profiler: job.profile.then(Profiler::new),
-    };
-    if job.trace {
-        running.sampler.trace();
-    }
+    let mut running = RunningJob::new(job, RunSurroundings::look());
     signals::hear_of_children()?;
     running.start(job, watcher)?;
     let start_ns = running.live.iter().map(LiveStage::start_ns).min();
@@ -102,15 +84,39 @@ struct RunningJob {
     notes: Vec<String>,
     /// The limit of open files for stages, if this process has raised its own.
     file_limit: Option<u64>,
-    /// Processes killed before the run because memory had run out.
-    memory_kills: MemoryKills,
-    /// The host's CPU use and the quota when the run began.
+    /// The host's CPU use and the limits when the run began.
     around: RunSurroundings,
     /// Samples the functions in which the stages compute.
     profiler: Option<Profiler>,
+    /// What is watched, where the processes ran already.
+    watching: Option<Watching>,
 }
 
 impl RunningJob {
+    /// Begins the record of a job whose stages are not started yet.
+    fn new(job: &Job, around: RunSurroundings) -> RunningJob {
+        let grouping = if job.script { Grouping::ByProcess } else { Grouping::ByStage };
+        let pipe_bytes = job.pipe_bytes.unwrap_or(0);
+        let mut running = RunningJob {
+            clock: Clock::start(),
+            sampler: Sampler::new(grouping, pipe_bytes),
+            live: Vec::new(),
+            signals: Vec::new(),
+            heard: Vec::new(),
+            heard_ns: 0,
+            limit_bytes: machine::pipe_limit_bytes().max(pipe_bytes),
+            notes: Vec::new(),
+            file_limit: None,
+            around,
+            profiler: job.profile.then(Profiler::new),
+            watching: None,
+        };
+        if job.trace {
+            running.sampler.trace();
+        }
+        running
+    }
+
     /// Waits for all stages, sampling meanwhile.
     fn attend(&mut self, job: &Job, watcher: &mut dyn Watcher) {
         let mut shown_ns = self.clock.now_ns();

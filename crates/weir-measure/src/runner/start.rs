@@ -54,7 +54,7 @@ impl RunningJob {
                 self.sampler.pipes.push(watch);
             }
         }
-        let last = job.stages.len() - 1;
+        let last = job.stages.len().saturating_sub(1);
         let mut started = Vec::new();
         for (position, spec) in job.stages.iter().enumerate().rev() {
             let stdin = (position > 0).then(|| pipes[position - 1].reader.take()).flatten();

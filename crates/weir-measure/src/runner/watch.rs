@@ -4,14 +4,10 @@ use super::around::RunSurroundings;
 use super::found::pipe_ends;
 use super::job::Job;
 use super::looks::Looks;
-use super::{allow_all_files, script};
-use crate::attribution::{Group, Grouping, PipeWatch, Sampler};
-use crate::clock::Clock;
+use super::{RunningJob, allow_all_files};
+use crate::attribution::{Group, PipeWatch, Sampler};
 use crate::hot::Profiler;
-use crate::machine;
-use crate::oom;
 use crate::proc::{Descriptor, ProcessIdentity, descriptor, identity};
-use crate::quota::{self, EachLimits};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use weir_doctor::backlog::{Activity, Trend};
@@ -64,85 +60,66 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
         return Watched::Nobody;
     }
     allow_all_files();
-    let clock = Clock::start();
-    let (around, kills) = (RunSurroundings::look(), oom::kills());
-    let limits = EachLimits::of(found.iter().map(|process| process.pid));
-    let mut sampler = Sampler::new(Grouping::ByProcess, aim.grow_bytes);
-    if aim.trace {
-        sampler.trace();
-    }
-    sampler.attach(&found, clock.now_ns());
-    sampler.history = aim.history.then(|| History::from(clock.now_ns()));
-    let mut profiler = aim.profile.then(|| profiler(&found));
-    let (trends, has_ended) = sample(&mut sampler, &mut profiler, aim, &clock, is_over);
-    let wall_ns = clock.now_ns();
-    let going_on = sampler.population.groups.iter().filter(|group| !group.ended);
-    let alive = going_on.map(|group| group.root).collect();
-    let limits = busiest(&sampler).map_or_else(Vec::new, |pid| limits.limits(pid));
-    sampler.close();
-    sampler.population.groups[0].last_ns = wall_ns;
-    let job = Job { script: true, ..Job::default() };
-    let mut run = Run {
-        wall_ns,
-        cpus: machine::usable_cpus(),
-        ticks: sampler.ticks,
+    let job = Job {
         script: true,
-        memory_kills: oom::kills_since(kills),
-        ..Run::default()
+        pipe_bytes: Some(aim.grow_bytes),
+        profile: aim.profile,
+        trace: aim.trace,
+        ..Job::default()
     };
-    script::fill(&mut run, &sampler, machine::pipe_limit_bytes(), &job);
-    // They had started long before.
-    run.critical_path = None;
-    let births = sampler.population.births();
-    run.started = births.started("sh", wall_ns, &sampler.census(), births.once());
-    around.set(&mut run, 0);
-    run.quota = quota::between(&limits, &quota::again(&limits));
-    // Nobody tells what of the CPU time that others used was theirs, nor whether this process's
-    // limit of memory is theirs.
-    (run.host.others_cpus, run.memory_limit) = (None, None);
-    for group in &mut run.groups {
-        (group.run.host, group.run.quota, group.run.memory_limit) = (run.host, run.quota, None);
+    let pids = || found.iter().map(|process| process.pid);
+    let mut running = RunningJob::new(&job, RunSurroundings::of(pids()));
+    let begun_ns = running.clock.now_ns();
+    running.sampler.attach(&found, begun_ns);
+    running.sampler.history = aim.history.then(|| History::from(begun_ns));
+    if let Some(profiler) = &mut running.profiler {
+        attach(profiler, &found);
     }
-    let pids = found.iter().map(|process| process.pid).collect();
-    let pipes = pipes(&sampler, &trends);
-    let is_stuck = activity(&run, &sampler).is_stuck();
-    run.watched = Some(facts::Watched { pids, has_ended, is_stuck, pipes });
-    run.hot = profiler.map(Profiler::finish);
-    run.traced = sampler.tracer.traced();
-    let groups = &sampler.population.groups;
-    let command = |at: usize| groups.get(at).map(|group: &Group| group.command.clone());
-    let history = sampler.history.take();
-    let name = |at: usize| (run.row_of_lane(at), command(at).unwrap_or_default());
-    run.history = history.map(|history| history.named(&name, true));
-    Watched::Seen { run: Box::new(run), alive }
+    let (trends, has_ended) = sample(&mut running, aim, is_over);
+    running.heard_ns = running.clock.now_ns();
+    let groups = &mut running.sampler.population.groups;
+    let alive = groups.iter().filter(|group| !group.ended).map(|group| group.root).collect();
+    groups[0].last_ns = running.heard_ns;
+    running.watching = Some(Watching { pids: pids().collect(), trends, has_ended });
+    Watched::Seen { run: Box::new(running.finish(&job)), alive }
 }
 
-/// Returns the process that wanted the CPUs most. They may have control groups of their own: its quota
-/// is the one that says most.
-fn busiest(sampler: &Sampler) -> Option<Pid> {
-    let wanted = sampler.population.totals().into_iter().map(|it| it.cpu_ns + it.queue_ns);
-    let roots = sampler.population.groups.iter().map(|group| group.root);
-    wanted.zip(roots).max().map(|(_, root)| root)
+/// What is watched, and what its pipes showed.
+pub(super) struct Watching {
+    pids: Vec<Pid>,
+    /// The fill of each pipe over time.
+    trends: Vec<Trend>,
+    /// Whether all have ended.
+    has_ended: bool,
+}
+
+impl Watching {
+    /// Returns what became of the processes and their pipes.
+    pub fn record(&self, run: &Run, sampler: &Sampler) -> facts::Watched {
+        facts::Watched {
+            pids: self.pids.clone(),
+            has_ended: self.has_ended,
+            is_stuck: activity(run, sampler).is_stuck(),
+            pipes: pipes(sampler, &self.trends),
+        }
+    }
 }
 
 /// Samples the functions of these processes and of what they start.
-fn profiler(found: &[ProcessIdentity]) -> Profiler {
-    let mut profiler = Profiler::new();
+fn attach(profiler: &mut Profiler, found: &[ProcessIdentity]) {
     let is_found = |pid: Pid| found.iter().any(|process| process.pid == pid);
     for process in found.iter().filter(|process| !is_found(process.parent)) {
         profiler.attach(process.pid, None);
     }
-    profiler
 }
 
 /// Samples until the end; returns the fill of each pipe over time, and whether all have ended.
 fn sample(
-    sampler: &mut Sampler,
-    profiler: &mut Option<Profiler>,
+    running: &mut RunningJob,
     aim: &Aim,
-    clock: &Clock,
     is_over: &mut dyn FnMut() -> bool,
 ) -> (Vec<Trend>, bool) {
+    let RunningJob { sampler, profiler, clock, .. } = running;
     let end_ns = aim.time.map_or(u64::MAX, |time| time.as_nanos() as u64);
     let mut looks = Looks::new(0x3a7c, aim.tick_ns, 0);
     let mut trends: Vec<Trend> = Vec::new();
