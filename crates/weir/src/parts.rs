@@ -27,7 +27,7 @@ pub use crate::port::{Bell, MODE_BITS};
 #[cfg(feature = "tokio")]
 pub use crate::tokio::{Registered, item};
 use crate::tune::Habits;
-use crate::{BacklogReader, BacklogWriter, Options, Pool, PoolOptions, Result};
+use crate::{BacklogReader, BacklogWriter, Options, Pool, PoolOptions, RecordWriter, Result};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use weir_sys::spill::SpillEngine;
@@ -77,6 +77,16 @@ pub fn backlog_with(pool: &Pool, bell: &Arc<OwnedFd>) -> Result<(BacklogWriter, 
 /// Those of [`BacklogWriter::reserve`].
 pub fn try_reserve(writer: &mut BacklogWriter) -> Result<Option<&mut [u8]>> {
     writer.try_reserve()
+}
+
+/// Sends the record that was begun by [`RecordWriter::reserve`](crate::Endpoint) whose
+/// [`Reservation`](crate::Reservation) was then forgotten, for callers that cannot hold it. Without
+/// one it does nothing.
+///
+/// # Errors
+/// Those of [`Reservation::commit`](crate::Reservation::commit).
+pub fn commit_forgotten(writer: &mut RecordWriter) -> Result<()> {
+    writer.forgotten().commit()
 }
 
 /// Where a backlog waits for room.

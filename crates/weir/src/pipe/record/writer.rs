@@ -172,6 +172,11 @@ impl Endpoint<record::RecordWriter> {
         Ok(Reservation { writer: self, bytes })
     }
 
+    /// The reservation whose owner has forgotten it, as far as it takes to commit it.
+    pub(crate) fn forgotten(&mut self) -> Reservation<'_> {
+        Reservation { writer: self, bytes: 0 }
+    }
+
     /// Publishes the record that room was made for, and counts it.
     #[inline]
     fn commit(&mut self, bytes: usize) -> Result<()> {
