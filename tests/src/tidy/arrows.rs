@@ -11,7 +11,7 @@ use std::process::Command;
 /// What each crate may depend on inside the workspace, product by product: the core knows none of the
 /// other products. Whoever makes a new crate adds it here. Every crate may use `weir-measure` in its
 /// tests, to start processes, and every command `weir-tests`.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("weir-policy", &[]),
     ("weir-doctor", &["weir-policy"]),
     ("weir-ring", &["weir-policy"]),
@@ -19,6 +19,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("weir", &["weir-policy", "weir-ring", "weir-sys"]),
     ("weir-mpx", &["weir", "weir-policy", "weir-ring", "weir-sys"]),
     ("weir-region", &["weir", "weir-policy", "weir-ring", "weir-sys"]),
+    ("weir-c", &["weir"]),
     ("weir-measure", &["weir-doctor", "weir-policy", "weir-sys"]),
     ("weir-command", &["weir", "weir-doctor", "weir-measure", "weir-policy", "weir-sys"]),
     (

@@ -90,9 +90,12 @@ pub fn file(path: &str, text: &str) -> Vec<TidyFault> {
     faults
 }
 
+/// The C boundary: a crate in whose functions any pointer may come from C.
+const C_BOUNDARY: (&str, &str) = ("bindings/c/", "weir-c");
+
 /// Whether a crate may hold `unsafe` anywhere.
 fn may_be_unsafe(name: &str) -> bool {
-    name.ends_with("-sys")
+    name.ends_with("-sys") || name == C_BOUNDARY.1
 }
 
 /// Whether a file inside a crate belongs to a module that may hold `unsafe`. Tests fork.
@@ -105,8 +108,11 @@ fn is_unsafe_module(file: &str) -> bool {
 }
 
 /// Returns the crate that a file belongs to and the path inside it: a crate is in a product's
-/// folder.
+/// folder, or is the C boundary.
 pub fn crate_of(path: &str) -> Option<(&str, &str)> {
+    if let Some(file) = path.strip_prefix(C_BOUNDARY.0) {
+        return Some((C_BOUNDARY.1, file));
+    }
     let rest = PRODUCTS.iter().find_map(|product| path.strip_prefix(product)?.strip_prefix('/'))?;
     rest.split_once('/').filter(|(name, _)| *name == "weir" || name.starts_with("weir-"))
 }
@@ -158,7 +164,8 @@ pub fn tokens(source: &SourceFile, text: &str) -> Vec<TidyFault> {
         let mut fault =
             |rule, text: &str| faults.push(TidyFault::new(path, token.line, rule, text));
         if token.word && token.text == "unsafe" && !unsafe_here {
-            fault("unsafe-place", "`unsafe` outside the modules `sys` and `memory`");
+            let text = "`unsafe` outside the modules `sys` and `memory` and the C boundary";
+            fault("unsafe-place", text);
         }
         if source.reads(index, &["#", "["]) {
             let inside = &source.tokens[index + 2..source.close_of(index + 1)];
