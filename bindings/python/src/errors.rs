@@ -27,6 +27,11 @@ pub fn corrupt(text: String) -> PyErr {
     Corrupt::new_err((Errno::BADMSG.raw_os_error(), text))
 }
 
+/// The end was closed here.
+pub fn closed_here() -> PyErr {
+    pyo3::exceptions::PyValueError::new_err("the end is closed, or was handed on")
+}
+
 /// Another process is gone.
 pub fn peer_died(text: String) -> PyErr {
     PeerDied::new_err((Errno::OWNERDEAD.raw_os_error(), text))

@@ -1,9 +1,12 @@
 //! weir for Python: the extension module `weir._weir`, under the package `weir`.
 //!
-//! [`queue`] is what `weir.Queue` is built on. All `unsafe` is in [`memory`].
+//! [`queue`] is what `weir.Queue` is built on; [`ends`] and [`flags`] are classes of their own.
+//! All `unsafe` is in [`memory`].
 #![deny(unsafe_code)]
 
+mod ends;
 mod errors;
+mod flags;
 #[allow(unsafe_code)]
 mod memory;
 mod peers;
@@ -13,6 +16,12 @@ mod wait;
 /// The extension module.
 #[pyo3::pymodule]
 mod _weir {
+    #[pymodule_export]
+    use crate::ends::{Message, PyPort, PyPortWriter, Reader, RecordReader, RecordWriter, Writer};
+    #[pymodule_export]
+    use crate::ends::{pipe, records};
+    #[pymodule_export]
+    use crate::flags::Flags;
     #[pymodule_export]
     use crate::queue::QueueRing;
 }

@@ -1,9 +1,9 @@
 //! The ring under `weir.Queue`: many processes put, many get.
 //!
-//! One lock is for those who put, and one for those who get. Each change under a lock is one store to
-//! the place of its side, so whoever is killed leaves a sound queue: what it was putting is not there,
-//! and what it was getting stays. A ring that is full and that nobody empties is followed by a larger
-//! one.
+//! One lock is for those who put, and one for those who get. Each change under a lock is one store
+//! to the place of its side, so whoever is killed leaves a sound queue: what it was putting is not
+//! there, and what it was getting stays. A ring that is full and that nobody empties is followed
+//! by a larger one.
 
 use crate::errors;
 use crate::memory::{Fresh, Guard, PAGE_BYTES, RingWords, Shared, Side, Source};
@@ -420,8 +420,8 @@ impl QueueRing {
         }
     }
 
-    /// Raises for a process that died, if one who waits on this side may wait for it in vain; says so
-    /// by a warning if it only took items.
+    /// Raises for a process that died, if one who waits on this side may wait for it in vain; says
+    /// so by a warning if it only took items.
     fn hear(&self, py: Python<'_>, side: Side) -> PyResult<()> {
         let fresh: Vec<Gone> = {
             let mut told = own(&self.told);
@@ -551,8 +551,8 @@ impl QueueRing {
         }
     }
 
-    /// Gets the next item: its kind, its first part and a list of the others. None where none came in
-    /// time.
+    /// Gets the next item: its kind, its first part and a list of the others. None where none came
+    /// in time.
     fn get<'py>(
         &self,
         py: Python<'py>,

@@ -7,6 +7,19 @@
 [1, 2, 3]
 """
 
+from ._weir import (
+    Flags,
+    Message,
+    Port,
+    PortWriter,
+    Reader,
+    RecordReader,
+    RecordWriter,
+    Writer,
+    pipe,
+    records,
+)
+from .duplex import Duplex, duplex
 from .errors import (
     Closed,
     Corrupt,
@@ -26,17 +39,29 @@ from .queue import Empty, Full, Queue
 __all__ = [
     "Closed",
     "Corrupt",
+    "Duplex",
     "Empty",
     "Error",
+    "Flags",
     "Forked",
     "Full",
     "Invalid",
+    "Message",
     "NoReader",
     "PeerDied",
+    "Port",
+    "PortWriter",
     "Queue",
+    "Reader",
+    "RecordReader",
+    "RecordWriter",
     "Refused",
     "Taken",
     "TimedOut",
     "TooSmall",
     "WouldBlock",
+    "Writer",
+    "duplex",
+    "pipe",
+    "records",
 ]

@@ -10,10 +10,10 @@ import sys
 import weakref
 from multiprocessing import reduction, util
 from queue import Empty, Full
-from types import GenericAlias
 from typing import Any, Callable, Generic, List, Optional, Tuple, TypeVar
 
 from ._weir import QueueRing
+from .handing import descriptor_of
 
 __all__ = ["Empty", "Full", "Queue"]
 
@@ -49,7 +49,8 @@ def _pickled(item: Any) -> Tuple[List[Any], List[Any]]:
     """The stream of an object in parts, and the buffers that are not in the stream."""
     stream: List[Any] = []
     buffers: List[pickle.PickleBuffer] = []
-    pickler = pickle.Pickler(_Parts(stream.append), 5, buffer_callback=buffers.append)
+    file: Any = _Parts(stream.append)
+    pickler = pickle.Pickler(file, 5, buffer_callback=buffers.append)
     pickler.dispatch_table = _dispatch_table()
     pickler.dump(item)
     return stream, [buffer.raw() for buffer in buffers]
@@ -80,7 +81,7 @@ class Queue(Generic[T]):
     once, within a second, instead of waiting for ever; so does a `put` that waits for room.
     """
 
-    def __init__(self, maxsize: int = 0, *, size_bytes: int = 1 << 20) -> None:
+    def __init__(self: Queue[Any], maxsize: int = 0, *, size_bytes: int = 1 << 20) -> None:
         # A size that is not positive, or beyond what is counted, is no bound.
         most = maxsize if 0 < maxsize < 1 << 31 else 0
         self._open(QueueRing.make(most, size_bytes))
@@ -89,8 +90,6 @@ class Queue(Generic[T]):
         self._ring = ring
         self._closed = False
         _open_here.add(self)
-
-    __class_getitem__ = classmethod(GenericAlias)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self.qsize()} items"
@@ -137,10 +136,12 @@ class Queue(Generic[T]):
         if found is None:
             raise Empty
         kind, first, rest = found
+        item: T
         if kind == _PICKLE:
-            item: T = pickle.loads(first, buffers=rest)
-            return item
-        return first if kind == _BYTES else rest[0]
+            item = pickle.loads(first, buffers=rest)
+        else:
+            item = first if kind == _BYTES else rest[0]
+        return item
 
     def put_nowait(self, obj: T) -> None:
         """Puts an object, or raises :class:`Full`."""
@@ -203,7 +204,7 @@ class Queue(Generic[T]):
 
 def _received(descriptor: Any) -> Queue[Any]:
     """A queue that came from another process."""
-    fd = descriptor.detach()
+    fd = descriptor_of(descriptor)
     queue: Queue[Any] = Queue.__new__(Queue)
     try:
         queue._open(QueueRing.open(fd))

@@ -2,7 +2,7 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes};
+use pyo3::types::PyBytes;
 use std::ffi::{c_char, c_int, c_void};
 
 /// `Py_buffer`. The stable ABI has it since 3.11; it is the same in 3.9 and 3.10.
@@ -96,15 +96,15 @@ impl<'py> Source<'py> {
     }
 }
 
-// SAFETY: a thread that has detached only reads and writes bytes that the view holds; the view is made
-// and released attached (`Drop` runs where the value was made).
+// SAFETY: a thread that has detached only reads and writes bytes that the view holds; the view is
+// made and released attached (`Drop` runs where the value was made).
 unsafe impl Sync for Source<'_> {}
 
 impl Drop for Source<'_> {
     fn drop(&mut self) {
         if let Held::View(view) = &mut self.0 {
-            // SAFETY: filled by `PyObject_GetBuffer`, and released once; `'py` says that this thread is
-            // attached.
+            // SAFETY: filled by `PyObject_GetBuffer`, and released once; `'py` says that this
+            // thread is attached.
             unsafe { PyBuffer_Release(&mut **view) };
         }
     }
@@ -142,20 +142,14 @@ impl<'py> Fresh<'py> {
 
     /// The bytes that are to be filled, as long as the value was not handed out.
     pub fn fill(&mut self) -> &mut [u8] {
-        // SAFETY: the object has so many bytes and nobody else has it. What is not set may be anything
-        // that `malloc` gave: it is written before it is read.
+        // SAFETY: the object has so many bytes and nobody else has it. What is not set may be
+        // anything that `malloc` gave: it is written before it is read.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) }
     }
 
     /// The object, once its bytes are filled.
     pub fn object(self) -> Bound<'py, PyAny> {
         self.object
-    }
-
-    /// A `bytearray` cut off behind its first bytes.
-    pub fn cut(self, bytes: usize) -> PyResult<Bound<'py, PyAny>> {
-        self.object.cast::<PyByteArray>()?.resize(bytes)?;
-        Ok(self.object)
     }
 }
 

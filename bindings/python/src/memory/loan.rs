@@ -1,7 +1,7 @@
 //! A class of Python that exports memory which somebody lends, and counts who has it.
 //!
-//! The stable ABI has the buffer protocol since 3.11. The slots are the same before, so the class is made
-//! by hand.
+//! The stable ABI has the buffer protocol since 3.11. The slots are the same before, so the class
+//! is made by hand.
 
 use super::buffer::RawBuffer;
 use pyo3::ffi;
@@ -20,6 +20,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
+const READ_ONLY: c_int = 1;
 const NAME: &CStr = c"weir._weir.Loan";
 
 /// An object of the class.
@@ -30,7 +31,8 @@ struct LoanObject {
     bytes: isize,
     /// Views that are not released.
     exports: isize,
-    readonly: c_int,
+    /// Whose memory it is.
+    reader: *mut ffi::PyObject,
 }
 
 /// The one who lends: it takes back what nobody has any more.
@@ -56,12 +58,16 @@ impl Lender {
     }
 }
 
-/// Lends memory.
-///
-/// # Safety
-/// The memory stays where it is until [`Lender::take_back`] was true. Where it is not read-only nobody
-/// else touches it until then.
-pub unsafe fn loan(py: Python<'_>, memory: *mut [u8], readonly: bool) -> PyResult<Lender> {
+/// Lends the record that a reader reads in place, to be read only. The reader must neither receive
+/// nor consume before [`Lender::take_back`] was true; it lives as long as the loan.
+pub fn lend_record(
+    py: Python<'_>,
+    reader: &Bound<'_, PyAny>,
+    view: &weir::View<'_>,
+) -> PyResult<Lender> {
+    // SAFETY: nobody of this process writes a record before it is consumed. A peer that breaks the
+    // rules can: Python then reads other bytes, and any bytes are a value.
+    let memory = unsafe { view.as_slice() };
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let class = CLASS.get_or_try_init(py, || class(py))?;
     // SAFETY: the class was made by `class`, and this thread is attached.
@@ -71,9 +77,9 @@ pub unsafe fn loan(py: Python<'_>, memory: *mut [u8], readonly: bool) -> PyResul
     let fields = object.as_ptr().cast::<LoanObject>();
     // SAFETY: as large as the class says, and nobody else has it yet.
     let fields = unsafe { &mut *fields };
-    fields.start = memory.cast();
+    fields.start = memory.as_ptr().cast_mut().cast();
     fields.bytes = memory.len() as isize;
-    fields.readonly = readonly.into();
+    fields.reader = reader.clone().unbind().into_ptr();
     Ok(Lender(object.unbind()))
 }
 
@@ -92,13 +98,15 @@ fn class(py: Python<'_>) -> PyResult<Py<PyAny>> {
         flags: ffi::Py_TPFLAGS_DEFAULT as c_uint,
         slots: slots.as_mut_ptr(),
     };
-    // SAFETY: the slots have the types that their numbers say, and end with an empty one; Python copies
-    // them. The name is static.
+    // SAFETY: the slots have the types that their numbers say, and end with an empty one; Python
+    // copies them. The name is static.
     let made = unsafe { ffi::PyType_FromSpec(&mut spec) };
     // SAFETY: a new reference, or null with an exception set.
     Ok(unsafe { Bound::from_owned_ptr_or_err(py, made) }?.unbind())
 }
 
+/// # Safety
+/// Python calls it, attached, with an object of the class and a view to fill.
 unsafe extern "C" fn get_buffer(
     object: *mut ffi::PyObject,
     view: *mut RawBuffer,
@@ -116,19 +124,27 @@ unsafe extern "C" fn get_buffer(
     }
     // SAFETY: Python's view to fill; the object takes a reference to itself.
     let filled =
-        unsafe { PyBuffer_FillInfo(view, object, loan.start, loan.bytes, loan.readonly, flags) };
+        unsafe { PyBuffer_FillInfo(view, object, loan.start, loan.bytes, READ_ONLY, flags) };
     if filled == 0 {
         loan.exports += 1;
     }
     filled
 }
 
+/// # Safety
+/// Python calls it, attached, once for each view that was filled.
 unsafe extern "C" fn release_buffer(object: *mut ffi::PyObject, _: *mut RawBuffer) {
     // SAFETY: Python calls this attached, once for each view that `get_buffer` has filled.
     unsafe { (*object.cast::<LoanObject>()).exports -= 1 };
 }
 
+/// # Safety
+/// Python calls it, attached, with an object that nobody has any more.
 unsafe extern "C" fn deallocate(object: *mut ffi::PyObject) {
+    // SAFETY: an object of the class, which nobody has any more.
+    let reader = unsafe { (*object.cast::<LoanObject>()).reader };
+    // SAFETY: a reference of this object, or null.
+    unsafe { ffi::Py_XDECREF(reader) };
     // SAFETY: attached; the object is of a class on the heap.
     let class = unsafe { ffi::Py_TYPE(object) };
     // SAFETY: every class has this slot, of this type.

@@ -1,7 +1,7 @@
 //! The memory that the processes of a queue share: a header, and rings behind it.
 //!
-//! Whoever has a queue can run code in the others, by what it pickles. So its processes trust each other;
-//! what is read here is still checked, so that a mistake is an error and not a crash.
+//! Whoever has a queue can run code in the others, by what it pickles. So its processes trust each
+//! other; what is read here is still checked, so that a mistake is an error and not a crash.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::cell::UnsafeCell;
@@ -147,8 +147,8 @@ impl Shared {
         Ok(Mapping::of_file(self.file.as_fd(), bytes, MapAccess::Inherited)?)
     }
 
-    /// Adds an empty ring behind the others, which goes on counting items where another ends: where it
-    /// begins, and a mapping that has it.
+    /// Adds an empty ring behind the others, which goes on counting items where another ends:
+    /// where it begins, and a mapping that has it.
     pub fn add_ring(&self, bytes: u64, items: u32) -> io::Result<(u64, Mapping)> {
         let at = rustix::fs::fstat(&self.file)?.st_size as u64;
         let end = at + PAGE_BYTES + bytes;
@@ -177,8 +177,8 @@ impl Shared {
     pub fn ring(mapping: &Mapping, at: u64) -> Option<&RingWords> {
         let at = usize::try_from(at).ok().filter(|at| at.is_multiple_of(PAGE_BYTES as usize))?;
         let there = at >= PAGE_BYTES as usize && at < mapping.bytes();
-        // SAFETY: a page of it is mapped as long as the mapping, aligned, and longer than the words, which
-        // are atomics.
+        // SAFETY: a page of it is mapped as long as the mapping, aligned, and longer than the
+        // words, which are atomics.
         there.then(|| unsafe { &*mapping.at(at, size_of::<RingWords>()).cast() })
     }
 
@@ -186,8 +186,8 @@ impl Shared {
     pub fn copy_in(mapping: &Mapping, (at, bytes): (u64, u64), position: u64, from: &[u8]) {
         let (first, second) = parts((at, bytes), position, from.len());
         for (place, part) in [(first, &from[..first.1]), (second, &from[first.1..])] {
-            // SAFETY: `at` asserts that the place is mapped. The caller holds the lock of those who put,
-            // and the place is free: nobody else touches it.
+            // SAFETY: `at` asserts that the place is mapped. The caller holds the lock of those
+            // who put, and the place is free: nobody else touches it.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     part.as_ptr(),
@@ -203,8 +203,8 @@ impl Shared {
         let (first, second) = parts((at, bytes), position, to.len());
         let (one, two) = to.split_at_mut(first.1);
         for (place, part) in [(first, one), (second, two)] {
-            // SAFETY: `at` asserts that the place is mapped. The caller holds the lock of those who get,
-            // and the place is filled: nobody writes it.
+            // SAFETY: `at` asserts that the place is mapped. The caller holds the lock of those
+            // who get, and the place is filled: nobody writes it.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     mapping.at(place.0, place.1),
@@ -262,7 +262,8 @@ unsafe impl Send for Shared {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Shared {}
 
-/// The two parts of a ring that a range is, the second of them at its beginning: place and length each.
+/// The two parts of a ring that a range is, the second of them at its beginning: place and length
+/// each.
 fn parts((at, bytes): (u64, u64), position: u64, count: usize) -> ((usize, usize), (usize, usize)) {
     let begin = (at + PAGE_BYTES) as usize;
     let offset = (position & (bytes - 1)) as usize;
