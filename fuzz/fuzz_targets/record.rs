@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use weir_ring::heap::Heap;
 use weir_ring::layout::PipeHeader;
 use weir_ring::primitive::{AtomicU32, Ordering};
-use weir_ring::record::{INLINE_BYTES, RecordReader, RecordWriter};
+use weir_ring::record::{INLINE_BYTES, RecordRingReader, RecordRingWriter};
 use weir_ring::{Area, RingMemory};
 
 const RING: usize = 8192;
@@ -62,15 +62,10 @@ impl RingMemory for Fenced {
         self.check(Area::Ring, bytes);
         self.heap.zero(at, bytes);
     }
-
-    fn dirty(&self, area: Area, at: u64, bytes: usize) {
-        self.check(area, bytes);
-        self.heap.dirty(area, at, bytes);
-    }
 }
 
 /// Takes the record that was looked at, in two parts, and gives back what has gathered.
-fn take(reader: &mut RecordReader, memory: &Fenced, bytes: usize, first: usize) -> Vec<u8> {
+fn take(reader: &mut RecordRingReader, memory: &Fenced, bytes: usize, first: usize) -> Vec<u8> {
     let mut out = vec![0; bytes];
     if reader.find(memory) == Some(reader.fast_word(bytes)) {
         reader.take_fast(memory, &mut out);
@@ -78,7 +73,7 @@ fn take(reader: &mut RecordReader, memory: &Fenced, bytes: usize, first: usize) 
         let (head, tail) = out.split_at_mut(first);
         reader.copy_out(memory, bytes, 0, head);
         reader.copy_out(memory, bytes, first, tail);
-        reader.consume(memory, bytes, true);
+        reader.consume(bytes);
     }
     if reader.owes_much() {
         reader.give_back(memory);
@@ -88,8 +83,8 @@ fn take(reader: &mut RecordReader, memory: &Fenced, bytes: usize, first: usize) 
 
 /// Two sound ends are a queue.
 fn sound(memory: &Fenced, input: &mut Input<'_>) {
-    let mut writer = RecordWriter::resume(memory).expect("sound");
-    let mut reader = RecordReader::resume(memory).expect("sound");
+    let mut writer = RecordRingWriter::resume(memory).expect("sound");
+    let mut reader = RecordRingReader::resume(memory).expect("sound");
     let mut queue: VecDeque<Vec<u8>> = VecDeque::new();
     while let Some(step) = input.step() {
         match step % 5 {
@@ -137,8 +132,8 @@ fn sound(memory: &Fenced, input: &mut Input<'_>) {
             _ => {
                 reader.give_back(memory);
                 writer.hand_on(memory);
-                writer = RecordWriter::resume(memory).expect("sound");
-                reader = RecordReader::resume(memory).expect("sound");
+                writer = RecordRingWriter::resume(memory).expect("sound");
+                reader = RecordRingReader::resume(memory).expect("sound");
             }
         }
     }
@@ -147,7 +142,7 @@ fn sound(memory: &Fenced, input: &mut Input<'_>) {
 /// Each end beside a peer that may write anywhere at any time.
 fn beside_anything(memory: &Fenced, input: &mut Input<'_>) {
     let (header, order) = (memory.header(), Ordering::Relaxed);
-    let (mut writer, mut reader) = (RecordWriter::resume(memory).ok(), None);
+    let (mut writer, mut reader) = (RecordRingWriter::resume(memory).ok(), None);
     let mut read = 0_u64;
     while let Some(step) = input.step() {
         match step % 8 {
@@ -172,8 +167,8 @@ fn beside_anything(memory: &Fenced, input: &mut Input<'_>) {
             }
             4 => {
                 read = header.reader.position.load(order);
-                reader = RecordReader::resume(memory).ok();
-                writer = RecordWriter::resume(memory).ok();
+                reader = RecordRingReader::resume(memory).ok();
+                writer = RecordRingWriter::resume(memory).ok();
             }
             5 => {
                 let Some(writer) = &mut writer else { continue };

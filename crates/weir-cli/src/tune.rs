@@ -7,10 +7,9 @@ use rustix::fd::AsFd;
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
-use weir::tune::{Ask, Settings, ask, caches, calibrate, path};
+use weir::tune::{Ask, Settings, ask, caches, path};
 use weir_command::fault::{Fault, tell};
-use weir_command::json;
-use weir_command::output::{Outlet, progress_bar};
+use weir_command::output::Outlet;
 use weir_command::units::capacity;
 use weir_measure::machine::page_bytes;
 use weir_policy::pipe::{MOST_BYTES, MOST_SHIFT};
@@ -35,7 +34,7 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
         let fit = whole >> MOST_SHIFT..=size;
         settings.segment_bytes = settings.segment_bytes.filter(|bytes| fit.contains(bytes));
     }
-    let capacity = settings.capacity_bytes.unwrap_or(settings.habits().capacity_bytes);
+    let capacity = settings.usual_bytes();
     if options.segment.or(options.shift.map(u64::from)).is_some() {
         (settings.segment_bytes, settings.segment_shift) = (options.segment, options.shift);
     }
@@ -45,12 +44,9 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
     if size(options).is_some() {
         settings.capacity_bytes = Some(sizes.capacity_bytes);
     }
-    if options.calibrate {
-        settings.measured = Some(measure()?);
-    }
     let sizes_asked = size(options).is_some()
         || options.segment.or(options.atomic).or(options.shift.map(u64::from)).is_some();
-    if options.reset || options.calibrate || sizes_asked {
+    if options.reset || sizes_asked {
         settings.write()?;
     }
     show(&mut outlet, &settings)?;
@@ -136,22 +132,10 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure() -> Result<weir::tune::Habits, Fault> {
-    let bar = progress_bar(true, 100, "measuring {percent:>3} %");
-    let habits = calibrate(|step| {
-        bar.set_position((100 * step.done / step.total) as u64);
-    });
-    bar.finish_and_clear();
-    habits.map_err(asked)
-}
-
 fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
     let sizes = settings.sizes().map_err(asked)?;
-    let habits = settings.habits();
-    let measured = settings.measured.is_some();
     let from = |set: bool, otherwise: &'static str| if set { "set" } else { otherwise };
-    let size_from =
-        from(settings.capacity_bytes.is_some(), if measured { "measured" } else { "caches" });
+    let size_from = from(settings.capacity_bytes.is_some(), "caches");
     let segment_from =
         from(settings.segment_bytes.is_some() || settings.segment_shift.is_some(), "default");
     let atomic_from = from(settings.atomic_bytes.is_some(), "default");
@@ -163,10 +147,6 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
             "atomic_bytes": sizes.atomic_bytes,
             "page_bytes": page_bytes(),
             "from": {"capacity": size_from, "segment": segment_from, "atomic": atomic_from},
-            "measured": measured,
-            "reader_dirties": habits.dirties,
-            "backoff_s": json::seconds(habits.backoff_ns),
-            "wake_s": json::seconds(habits.wake_ns),
             "file": kept,
         })
     };
@@ -182,27 +162,13 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
         ),
         other => other.to_owned(),
     };
-    let habit = if habits.dirties { "writes to" } else { "does not write to" };
-    let second = caches.second_bytes;
-    let elsewhere = match (habits.dirties, habits.capacity_bytes <= second) {
-        (false, false) if second > 0 => {
-            format!(" (in pipes of at most {} it does)", capacity(second))
-        }
-        (true, true) => format!(" (in pipes of more than {} it does not)", capacity(second)),
-        _ => String::new(),
-    };
     let mut text = format!(
         "sizes of new pipes of weir\n  size     {:>8}  page << {order:<2}  {why}\n  \
          segment  {:>8}  size >> {shift:<2}  {segment_from}\n  \
-         atomic   {:>8}              {atomic_from}\n  a reader {habit} the cache lines it has read{elsewhere};\n  \
-         one that finds a stream empty lets the writer get ahead for {} ns; waking an end costs\n  \
-         {} ns: {}\n",
+         atomic   {:>8}              {atomic_from}\n",
         capacity(size),
         capacity(segment),
         capacity(atomic),
-        habits.backoff_ns,
-        habits.wake_ns,
-        if measured { "measured" } else { "not measured, see weir tune --calibrate" }
     );
     if let Some(kept) = kept.as_ref().filter(|kept| Path::new(kept).exists()) {
         text += &format!("saved in {kept}\n");

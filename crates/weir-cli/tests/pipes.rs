@@ -66,17 +66,6 @@ fn defaults_are_set_shown_and_forgotten() {
 }
 
 #[test]
-fn what_is_measured_is_kept() {
-    let place = Place::new();
-    let measured = place.json(&["tune", "--calibrate", "--json", "-"]);
-    schema::check("weir.tune/1", &measured);
-    assert_eq!(measured["measured"], true);
-    let size = measured["capacity_bytes"].as_u64().expect("a number");
-    assert!((256 << 10..=4 << 20).contains(&size), "{size}");
-    assert_eq!(place.json(&["tune", "--json", "-"]), measured);
-}
-
-#[test]
 fn sizes_out_of_range_are_refused_with_the_range() {
     let place = Place::new();
     refused(&place.weir(&["tune", "--size", "2G"]), 2, "out of range: 1 to 1073741824");

@@ -39,6 +39,16 @@ pub struct Lanes {
     pub is_held: bool,
 }
 
+/// A number for the channel that a peer opens.
+pub enum OpenNumber {
+    /// Its lane has room.
+    Free(u32),
+    /// No lane of a free number has room.
+    NoRoom,
+    /// No number is free.
+    None,
+}
+
 /// The result of a send.
 pub struct Sent {
     /// Bytes taken.
@@ -366,21 +376,20 @@ impl LinkEnd {
         }
     }
 
-    /// At a peer: a number whose lane has room for an open with a label of this many bytes. If there
-    /// is none: whether any number is free.
-    pub fn number_for_open(&mut self, bytes: usize) -> Result<Result<u32, bool>, Corrupt> {
+    /// At a peer: a number whose lane has room for an open with a label of this many bytes.
+    pub fn number_for_open(&mut self, bytes: usize) -> Result<OpenNumber, Corrupt> {
         for _ in 0..OPEN_TRIES.min(self.free.len()) {
             let Some(number) = self.free.pop_front() else { break };
             if self.room_for(number, bytes)? == Some(bytes) {
-                return Ok(Ok(number));
+                return Ok(OpenNumber::Free(number));
             }
             self.free.push_back(number);
         }
         let fresh = self.lanes.len() as u32;
         if self.lanes(fresh).is_some() {
-            return Ok(Ok(fresh));
+            return Ok(OpenNumber::Free(fresh));
         }
-        Ok(Err(!self.free.is_empty()))
+        Ok(if self.free.is_empty() { OpenNumber::None } else { OpenNumber::NoRoom })
     }
 
     /// Releases the number of a channel that has no entry any more.

@@ -2,7 +2,7 @@
 
 use super::channels::ChannelState;
 use super::home::ParticipantHome;
-use super::link_end::LinkEnd;
+use super::link_end::{LinkEnd, OpenNumber};
 use super::record::{ChannelId, LABEL_BYTES};
 use super::sides::{MpxPeer, Multiplexer, Peer};
 use super::{HELLO, MpxPeerOptions};
@@ -63,12 +63,12 @@ impl MpxPeer {
             return failed(ErrorKind::Closed, "the owner is gone".to_owned());
         };
         let number = match link.number_for_open(label.len()) {
-            Ok(Ok(number)) => number,
-            Ok(Err(true)) => {
+            Ok(OpenNumber::Free(number)) => number,
+            Ok(OpenNumber::NoRoom) => {
                 let why = "the owner has not read closed channels to their end".to_owned();
                 return failed(ErrorKind::WouldBlock, why);
             }
-            Ok(Err(false)) => {
+            Ok(OpenNumber::None) => {
                 let why =
                     format!("this peer has {} channels already, its limit", self.role.channels);
                 return failed(ErrorKind::Refused, why);

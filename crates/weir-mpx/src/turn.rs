@@ -8,6 +8,7 @@ use super::link_end::NONE;
 use super::record::{ChannelId, LABEL_BYTES, Record, RecordKind};
 use super::table::ChannelTable;
 use crate::memory::LinkMap;
+use std::ops::ControlFlow;
 use weir::Ending;
 use weir_policy::ready::WorkBudget;
 use weir_ring::account::add;
@@ -298,8 +299,8 @@ impl ChannelTurn<'_, '_> {
             return Ok(FrameStep::Held);
         }
         let frame = match self.next_frame()? {
-            Ok(frame) => frame,
-            Err(step) => return Ok(step),
+            ControlFlow::Continue(frame) => frame,
+            ControlFlow::Break(step) => return Ok(step),
         };
         match (state, frame.kind) {
             (ChannelState::Open, kind) if kind.is_record() && forwards => {

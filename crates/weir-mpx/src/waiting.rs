@@ -2,14 +2,10 @@
 //! for as long as that has paid recently, before it sleeps.
 
 use super::table::ChannelTable;
-use weir::parts::{HeadStart, Inbox, Spinner, Until, habits, peer_of};
+use weir::parts::{HeadStart, Inbox, Spinner, Until, peer_of};
 use weir::{Result, Waiting};
 use weir_policy::pipe::PeerCpu;
 use weir_ring::account::add;
-use weir_ring::primitive::Ordering;
-
-/// The assumed cost of a wake-up if none was measured.
-const WAKE_NS: u64 = 20_000;
 
 /// What a side has learnt about waiting.
 #[derive(Debug)]
@@ -22,10 +18,7 @@ pub struct Idle {
 
 impl Idle {
     pub fn new(waiting: Waiting) -> Idle {
-        let (wake_ns, backoff_ns) =
-            habits().map_or((WAKE_NS, 0), |habits| (habits.wake_ns, habits.backoff_ns));
-        let (spinner, head_start) =
-            (Spinner::new(waiting, wake_ns), HeadStart::new(waiting, backoff_ns));
+        let (spinner, head_start) = (Spinner::new(waiting), HeadStart::new(waiting));
         Idle { spinner, head_start, last: 0 }
     }
 
@@ -63,10 +56,7 @@ impl Idle {
         }
         let is_over = || hot.is_pressed(links) || home.has_bits() || inbox.has_news();
         let lanes = hot.len();
-        if !self.head_start.give_after_turns(lanes, is_over) {
-            return 0;
-        }
-        self.head_start.looks(lanes, || table.look_at_hot())
+        if self.head_start.give_after_turns(lanes, is_over) { table.look_at_hot() } else { 0 }
     }
 
     /// Spins until `sees` says that something has come: whether it has. Otherwise the time is over, or
@@ -77,15 +67,13 @@ impl Idle {
         table: &ChannelTable,
         sees: impl Fn() -> bool,
     ) -> Result<bool> {
-        let account = table.home.account();
-        let moved_bytes = account.bytes_in.load(Ordering::Relaxed);
         let last = self.last;
         let peer = || other_cpu(table, last);
         let look = || Ok(sees().then_some(()));
-        let looks = self.spinner.quick_looks(moved_bytes);
-        let came = self.spinner.spin(looks, until, peer, || 0, || false, look)?.is_some();
+        let looks = self.spinner.quick_looks();
+        let came = self.spinner.spin(looks, until, peer, || false, look)?.is_some();
         if came {
-            add(&account.waiting.spun, 1);
+            add(&table.home.account().waiting.spun, 1);
         }
         Ok(came)
     }

@@ -1,21 +1,19 @@
-//! The decisions of a pipe: its sizes, when to wake the other end, how long to spin and how to rest
-//! between looks, when to let the writer get ahead.
+//! The decisions of a pipe: its sizes, when to wake the other end, how long to spin, when to let the
+//! writer get ahead.
 //!
 //! Sizes follow Franke (2001): size = page << order, segment = size >> shift, and an atomic bound
 //! that stays the same whatever they are. Positions are bytes since the pipe was made, and only grow.
 
 mod backoff;
+mod capacity;
 mod fencing;
-mod habits;
-mod rests;
 mod spin;
 mod wishes;
 
-pub use backoff::Backoff;
+pub use backoff::{BACKOFF_NS, Backoff};
+pub use capacity::Caches;
 pub use fencing::Fencing;
-pub use habits::{Caches, Habits, RingTrial, choose, fallback};
-pub use rests::{Rest, Rests};
-pub use spin::{PeerCpu, Spin, Yielding};
+pub use spin::{PeerCpu, Spin};
 pub use wishes::CapacityWishes;
 
 /// The largest capacity of a pipe.

@@ -96,14 +96,4 @@ impl RingMemory for Heap {
             self.word(at.wrapping_add(offset)).store(0, Ordering::Relaxed);
         }
     }
-
-    /// Each whole word, where the mapping has one in each whole line: so a test sees bytes spoiled that
-    /// are not this end's.
-    fn dirty(&self, area: Area, at: u64, bytes: usize) {
-        let first = at.wrapping_neg() % 4;
-        for offset in (first..(bytes as u64).saturating_sub(3)).step_by(4) {
-            let word = self.place(area, at.wrapping_add(offset)) / 4;
-            self.area(area)[word].store(0, Ordering::Relaxed);
-        }
-    }
 }

@@ -60,7 +60,7 @@ pub enum Area {
 /// the remainder by the size of the area. What reaches beyond the end of an area continues at its
 /// beginning. No length is more than an area's.
 ///
-/// Copies, `zero` and `dirty` are plain accesses: if two threads reach the same bytes at once and
+/// Copies and `zero` are plain accesses: if two threads reach the same bytes at once and
 /// one of them stores, that is a data race. So an end calls them for its own bytes only. The
 /// writer's bytes begin at its position and are those that the reader has given back, except the
 /// word at its position, which the reader may load. The reader's bytes begin at its position and
@@ -79,17 +79,12 @@ pub trait RingMemory {
     }
     /// A word of the ring, at a multiple of 4.
     fn word(&self, at: u64) -> &AtomicU32;
-    /// Asks for the line of a place in the ring, which is read soon. This is a hint.
-    #[inline]
-    fn prefetch(&self, _at: u64) {}
     /// Copies into an area.
     fn copy_in(&self, area: Area, at: u64, from: &[u8]);
     /// Copies out of an area.
     fn copy_out(&self, area: Area, at: u64, to: &mut [u8]);
     /// Sets a part of the ring to zeros; both numbers are multiples of 4.
     fn zero(&self, at: u64, bytes: usize);
-    /// Stores into each line of a part, so that this CPU owns the lines.
-    fn dirty(&self, area: Area, at: u64, bytes: usize);
 }
 
 /// Names what is invalid in shared memory.

@@ -6,7 +6,7 @@ use super::board::Board;
 use super::cluster::Cluster;
 use super::heap::Heap;
 use super::layout::SleepLine;
-use super::record::{RecordReader, RecordWriter, footprint};
+use super::record::{RecordRingReader, RecordRingWriter, footprint};
 use super::stream::{StreamReader, StreamWriter};
 use super::{RingMemory, sleep};
 use crate::primitive::{AtomicU32, Ordering};
@@ -102,7 +102,7 @@ pub(super) fn until(word: &AtomicU32, futex: &Futex, mut look: impl FnMut() -> b
 }
 
 /// Sends a record as the library does: those as long as the last one go fast.
-fn send(writer: &mut RecordWriter, heap: &Heap, record: &[u8]) {
+fn send(writer: &mut RecordRingWriter, heap: &Heap, record: &[u8]) {
     if writer.may_go_fast(record.len()) {
         return writer.send_fast(heap, None, record);
     }
@@ -112,14 +112,14 @@ fn send(writer: &mut RecordWriter, heap: &Heap, record: &[u8]) {
 }
 
 /// Receives the record that is there, as the library does.
-fn receive(reader: &mut RecordReader, heap: &Heap, record: &mut [u8]) {
+fn receive(reader: &mut RecordRingReader, heap: &Heap, record: &mut [u8]) {
     let word = reader.find(heap).expect("it is there");
     if word == reader.fast_word(record.len()) {
         reader.take_fast(heap, record);
         return;
     }
     reader.copy_out(heap, record.len(), 0, record);
-    reader.consume(heap, record.len(), false);
+    reader.consume(record.len());
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_stream_loses_neither_bytes_nor_wake_ups() {
             until(&heap.header().reader_sleep.word, &shared.reader, || {
                 reader.available(heap, 8).expect("sound") >= 8
             });
-            reader.take(heap, &mut out, false);
+            reader.take(heap, &mut out);
             reader.publish(heap);
             shared.wake_writer();
             assert_eq!((out[0], out[7]), (round * 8 + 1, round * 8 + 8));
@@ -166,7 +166,7 @@ fn records_lose_neither_bytes_nor_wake_ups() {
         let theirs = shared.clone();
         let writing = loom::thread::spawn(move || {
             let heap = &theirs.heap;
-            let mut writer = RecordWriter::resume(heap).expect("sound");
+            let mut writer = RecordRingWriter::resume(heap).expect("sound");
             for record in 1..=3_u8 {
                 until(&heap.header().writer_sleep.word, &theirs.writer, || {
                     let fits = writer.has_room(heap, footprint(4)).expect("sound");
@@ -178,7 +178,7 @@ fn records_lose_neither_bytes_nor_wake_ups() {
             }
         });
         let heap = &shared.heap;
-        let mut reader = RecordReader::resume(heap).expect("sound");
+        let mut reader = RecordRingReader::resume(heap).expect("sound");
         let mut out = [0; 4];
         for record in 1..=3_u8 {
             until(&heap.header().reader_sleep.word, &shared.reader, || {
@@ -204,7 +204,7 @@ fn a_reader_that_passes_the_barrier_misses_no_record() {
         let theirs = shared.clone();
         let writing = loom::thread::spawn(move || {
             let (pipe, barrier) = &*theirs;
-            let mut writer = RecordWriter::resume(&pipe.heap).expect("sound");
+            let mut writer = RecordRingWriter::resume(&pipe.heap).expect("sound");
             for record in 1..=2_u8 {
                 send(&mut writer, &pipe.heap, &[record; 4]);
                 barrier.meet();
@@ -216,7 +216,7 @@ fn a_reader_that_passes_the_barrier_misses_no_record() {
         });
         let (pipe, barrier) = &*shared;
         let sleep = &pipe.heap.header().reader_sleep;
-        let mut reader = RecordReader::resume(&pipe.heap).expect("sound");
+        let mut reader = RecordRingReader::resume(&pipe.heap).expect("sound");
         for record in 1..=2_u8 {
             while reader.look(&pipe.heap).expect("sound").is_none() {
                 let had_the_fences = sleep.sleeper_fences.swap(0, Ordering::Relaxed) != 0;
@@ -292,7 +292,7 @@ fn many_writers_lose_no_wake_up_of_their_one_reader() {
             let shared = shared.clone();
             loom::thread::spawn(move || {
                 let Gathered { heaps, board, reader } = &*shared;
-                let mut writer = RecordWriter::resume(&heaps[ring]).expect("sound");
+                let mut writer = RecordRingWriter::resume(&heaps[ring]).expect("sound");
                 writer.fill(&heaps[ring], 4, 0, &[ring as u8; 4]);
                 writer.commit(&heaps[ring], 4);
                 let word = &heaps[ring].header().reader_sleep.word;
@@ -305,7 +305,7 @@ fn many_writers_lose_no_wake_up_of_their_one_reader() {
             })
         });
         let Gathered { heaps, board, reader } = &*shared;
-        let rings = [0, 1].map(|ring| RecordReader::resume(&heaps[ring]).expect("sound"));
+        let rings = [0, 1].map(|ring| RecordRingReader::resume(&heaps[ring]).expect("sound"));
         let has = |ring: usize| rings[ring].look(&heaps[ring]).expect("sound").is_some();
         let mut seen = [false; 2];
         for ring in [0, 1] {

@@ -3,8 +3,7 @@
 //!
 //! The memory begins as zeros. The reader sets what it has read to zeros again before it gives the
 //! room back, so the word at the next place is zero until it is committed. The reader gives room
-//! back when an eighth of the ring has gathered, the writer waits for it, or the reader rests. This
-//! also dirties the lines on the reader's CPU, which some CPUs need to be fast.
+//! back when an eighth of the ring has gathered, the writer waits for it, or the reader rests.
 //!
 //! Messages of ports have a second word that says what they are; it is written before the first.
 //!
@@ -16,10 +15,10 @@ mod writer;
 
 use crate::LINE_BYTES;
 
-pub use reader::{NextRecord, RecordReader};
+pub use reader::{NextRecord, RecordRingReader};
 #[cfg(any(test, loom))]
 pub use sizes::footprint;
-pub use writer::RecordWriter;
+pub use writer::RecordRingWriter;
 
 /// Longest record that is in the ring itself.
 pub const INLINE_BYTES: usize = 1024;

@@ -98,11 +98,8 @@ impl StreamReader {
     }
 
     /// Copies the next bytes out, which are there, and moves on.
-    pub fn take(&mut self, memory: &impl RingMemory, to: &mut [u8], dirties: bool) {
+    pub fn take(&mut self, memory: &impl RingMemory, to: &mut [u8]) {
         memory.copy_out(Area::Ring, self.read, to);
-        if dirties {
-            memory.dirty(Area::Ring, self.read, to.len());
-        }
         self.read = self.read.wrapping_add(to.len() as u64);
     }
 

@@ -2,7 +2,7 @@
 
 use super::heap::Heap;
 use super::layout::{self, PipeHeader};
-use super::record::{INLINE_BYTES, RecordReader, RecordWriter, footprint};
+use super::record::{INLINE_BYTES, RecordRingReader, RecordRingWriter, footprint};
 use super::stream::{StreamReader, StreamWriter};
 use super::{Area, Corrupt, RingMemory, sleep};
 use crate::primitive::{AtomicU32, Ordering};
@@ -56,7 +56,7 @@ proptest! {
                     let there = reader.available(&heap, count as u64).expect("sound") as usize;
                     prop_assert!(there >= count.min(queue.len()) && there <= queue.len());
                     let mut out = vec![0; count.min(there)];
-                    reader.take(&heap, &mut out, false);
+                    reader.take(&heap, &mut out);
                     reader.publish(&heap);
                     let wanted: Vec<u8> = queue.drain(..out.len()).collect();
                     prop_assert_eq!(out, wanted);
@@ -73,8 +73,8 @@ proptest! {
     #[test]
     fn a_record_ring_is_a_queue_of_records(steps in steps(RING)) {
         let heap = Heap::new(RING, RING);
-        let mut writer = RecordWriter::resume(&heap).expect("sound");
-        let mut reader = RecordReader::resume(&heap).expect("sound");
+        let mut writer = RecordRingWriter::resume(&heap).expect("sound");
+        let mut reader = RecordRingReader::resume(&heap).expect("sound");
         let mut queue: VecDeque<Vec<u8>> = VecDeque::new();
         for step in steps {
             match step {
@@ -123,7 +123,7 @@ proptest! {
                             prop_assert!(reader.owes_much() || !owes_much);
                         } else {
                             reader.copy_out(&heap, wanted.len(), 0, &mut out);
-                            reader.consume(&heap, wanted.len(), true);
+                            reader.consume(wanted.len());
                         }
                         prop_assert_eq!(&out, &wanted);
                         prop_assert!(word != reader.fast_word(wanted.len() + 1));
@@ -133,8 +133,8 @@ proptest! {
                 Step::HandOn => {
                     reader.give_back(&heap);
                     writer.hand_on(&heap);
-                    writer = RecordWriter::resume(&heap).expect("sound");
-                    reader = RecordReader::resume(&heap).expect("sound");
+                    writer = RecordRingWriter::resume(&heap).expect("sound");
+                    reader = RecordRingReader::resume(&heap).expect("sound");
                 }
             }
         }
@@ -160,15 +160,15 @@ proptest! {
         }
         if let Ok(mut end) = StreamReader::resume(&heap) {
             let there = end.available(&heap, count as u64).unwrap_or(0) as usize;
-            end.take(&heap, &mut out[..count.min(there)], true);
+            end.take(&heap, &mut out[..count.min(there)]);
         }
-        if let Ok(mut end) = RecordWriter::resume(&heap)
+        if let Ok(mut end) = RecordRingWriter::resume(&heap)
             && end.has_room(&heap, footprint(count)) == Ok(true)
         {
             end.fill(&heap, count, 0, &out);
             end.commit(&heap, count);
         }
-        let resumed = RecordReader::resume(&heap);
+        let resumed = RecordRingReader::resume(&heap);
         let Ok(mut end) = resumed else { return Ok(()) };
         for _ in 0..100 {
             let Ok(Some(length)) = end.look(&heap) else { break };
@@ -177,7 +177,7 @@ proptest! {
                 end.take_fast(&heap, &mut out);
             } else {
                 end.copy_out(&heap, length, 0, &mut out);
-                end.consume(&heap, length, false);
+                end.consume(length);
             }
             if end.owes_much() {
                 end.give_back(&heap);
@@ -212,7 +212,7 @@ fn positions_out_of_range_are_corrupt() {
     assert_eq!(reader.available(&heap, 1), Err(Corrupt("the writer's position")));
     heap.word(0).store(12, Ordering::Relaxed);
     let fresh = Heap::new(RING, RING);
-    let look = RecordReader::resume(&fresh).expect("sound");
+    let look = RecordRingReader::resume(&fresh).expect("sound");
     assert_eq!(look.look(&heap), Err(Corrupt("the length of a record")));
 }
 
@@ -261,8 +261,6 @@ impl RingMemory for Vast {
     fn zero(&self, at: u64, bytes: usize) {
         self.0.zero(at, bytes);
     }
-
-    fn dirty(&self, _: Area, _: u64, _: usize) {}
 }
 
 /// A record as long as the longest arena has a length of one bit more than its word had room for. Its
@@ -270,14 +268,14 @@ impl RingMemory for Vast {
 #[test]
 fn the_longest_record_of_all_keeps_its_length() {
     let memory = Vast(Heap::new(RING, 8));
-    let mut writer = RecordWriter::resume(&memory).expect("sound");
-    let mut reader = RecordReader::resume(&memory).expect("sound");
+    let mut writer = RecordRingWriter::resume(&memory).expect("sound");
+    let mut reader = RecordRingReader::resume(&memory).expect("sound");
     let most = memory.bytes(Area::Arena) as usize;
     for bytes in [most, most - 1, INLINE_BYTES + 1, most] {
         assert_eq!(writer.has_room(&memory, footprint(bytes)), Ok(true));
         writer.commit(&memory, bytes);
         assert_eq!(reader.look(&memory), Ok(Some(bytes)));
-        reader.consume(&memory, bytes, true);
+        reader.consume(bytes);
         reader.give_back(&memory);
     }
     memory.word(reader_position(&memory)).store(3 << 30 | 1, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use crate::connect::wait::{Key, Wait, WaitItem};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SharedPage;
-use crate::park::{QuickLooks, Slept, Timeout, WaitSource, Waiting, futex, look_quickly};
+use crate::park::{QUICK_LOOKS, Slept, Timeout, WaitSource, Waiting, futex, look_quickly};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::any::Any;
 use std::path::Path;
@@ -212,7 +212,7 @@ impl Flags {
     fn wait(&self, mask: u64, timeout: Timeout, look: impl Fn() -> Option<u64>) -> Result<u64> {
         check_mask(mask)?;
         if self.waiting != Waiting::Sleep
-            && let Some(found) = look_quickly(QuickLooks::default(), || false, &look)
+            && let Some(found) = look_quickly(QUICK_LOOKS, || false, &look)
         {
             return Ok(found);
         }

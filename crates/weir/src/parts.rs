@@ -26,8 +26,7 @@ pub use crate::pool::{Backlog, Borrower, Share, ShareState};
 pub use crate::port::{Bell, MODE_BITS};
 #[cfg(feature = "tokio")]
 pub use crate::tokio::{Registered, item};
-use crate::tune::Habits;
-use crate::{BacklogReader, BacklogWriter, Options, Pool, PoolOptions, RecordWriter, Result};
+use crate::{BacklogReader, BacklogWriter, Pool, PoolOptions, RecordWriter, Result};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use weir_sys::spill::SpillEngine;
@@ -52,14 +51,6 @@ pub mod barrier {
 /// How a writer asks the thread that drains for room.
 pub mod drain {
     pub use crate::pipe::end::drain::say_full;
-}
-
-/// What waits have been found to cost here, by `weir tune` or by default.
-///
-/// # Errors
-/// A default that the environment sets is not valid.
-pub fn habits() -> Result<Habits> {
-    Options::new().resolve().map(|resolved| resolved.habits)
 }
 
 /// Opens a stream as [`Pool::backlog`] does. The bell rings too when something was read back.

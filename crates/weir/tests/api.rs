@@ -2,7 +2,7 @@
 //! errors that cost nothing where a call is repeated.
 
 use std::fmt::Debug;
-use weir::tune::{Ask, Caches, Habits, Progress, Settings};
+use weir::tune::{Ask, Caches, Settings};
 use weir::{
     Account, DuplexHandle, Error, ErrorKind, Flags, Handle, Interest, Key, Listener, Loan, Options,
     Pollable, Port, PortOptions, PortWriter, PortWriterOptions, Reader, ReaderOptions,
@@ -29,10 +29,8 @@ fn public_types_are_what_the_documentation_says() {
     is_value::<Ask>();
     is_value::<Caches>();
     is_value::<ErrorKind>();
-    is_value::<Habits>();
     is_value::<Interest>();
     is_value::<Key<Reader>>();
-    is_value::<Progress>();
     is_value::<Sizes>();
     is_value::<Timeout>();
     is_value::<Waiting>();

@@ -329,30 +329,6 @@ fn few_files_at_first() -> Result<(), String> {
     Ok(())
 }
 
-/// A reader that let its writer run ahead did so for as long as it was told to, whatever came.
-#[test]
-fn a_head_start_of_any_length_holds_up_no_reader() {
-    let options = Options::new().waiting(Waiting::Spin).backoff_ns(u64::MAX);
-    let (mut writer, mut reader) = pipe(&options).expect("a pipe");
-    let memory = writer.memory_descriptor().expect("here").try_clone_to_owned().expect("a copy");
-    let (says, heard) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        while let Ok(1) = reader.read(&mut [0; 8]) {
-            says.send(()).expect("heard");
-        }
-    });
-    let begun = Instant::now();
-    for number in 0..200 {
-        // Each read runs dry, and a byte ends its wait.
-        while weir::stat::read(&memory).expect("a pipe").reader.account.waits <= number {
-            assert!(begun.elapsed() < Duration::from_secs(60), "it does not wait for {number}");
-            std::thread::yield_now();
-        }
-        writer.write(b"x").expect("written");
-        heard.recv_timeout(Duration::from_secs(20)).expect("it comes");
-    }
-}
-
 /// A writer that only spins looked for room alone, and waited for ever where its reader could not spill.
 #[test]
 fn a_writer_that_spins_hears_that_its_reader_cannot_spill() {

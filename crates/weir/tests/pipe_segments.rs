@@ -162,31 +162,6 @@ fn a_reader_of_records_wakes_its_writer_for_the_segment_that_was_asked_for() {
     assert!(is_woken);
 }
 
-/// Lines of a pipe's memory that a reader left as they were written, and those that it stored to.
-fn lines_after_a_read(options: &Options) -> (usize, usize) {
-    let (mut writer, mut reader) = pipe(options).expect("a pipe");
-    assert_eq!(writer.write(&[0xff; 8192]).expect("written"), 8192);
-    let mut got = 0;
-    while got < 8192 {
-        got += reader.read(&mut [0; 4096]).expect("read");
-    }
-    common::lines_left_and_stored_to(memory_of(&reader))
-}
-
-/// What calibration or the caches said of pipes of the default capacity held for smaller ones too, and
-/// made them slow: a line that its reader only loads stays in the reader's cache.
-#[test]
-fn a_reader_stores_to_the_lines_of_a_pipe_that_fits_the_second_cache() {
-    let small = Options::new().capacity_bytes(16 << 10);
-    assert_eq!(lines_after_a_read(&small.clone().dirties(true)), (0, 128));
-    assert_eq!(lines_after_a_read(&small.clone().dirties(false)), (128, 0));
-    let habits = weir::tune::Settings::in_force().expect("settings").habits();
-    let second_bytes = weir::tune::caches().second_bytes;
-    if (16 << 10..habits.capacity_bytes).contains(&second_bytes) {
-        assert_eq!(lines_after_a_read(&small), (0, 128));
-    }
-}
-
 /// A writer that only spins wrote nothing more until there was room for a segment or all that was left.
 #[test]
 fn a_writer_that_spins_uses_less_room_than_a_segment() {

@@ -2,11 +2,9 @@
 
 mod common;
 
-use common::{lines_left_and_stored_to, open_memory, place, until};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use common::{place, until};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use weir::{
     Ending, ErrorKind, Event, Interest, Port, PortOptions, PortWriter, PortWriterOptions, Timeout,
@@ -226,69 +224,4 @@ fn a_polled_port_is_quiet_while_a_writer_that_is_gone_is_suspended() {
     assert!(is_readable(&copy, 10_000));
     let rest = [Event::Message { bytes: 1 }, Event::Closed(Ending::Closed)];
     assert_eq!(drained(&mut port), rest);
-}
-
-/// The memory of the only ring of a port whose writer is in this process.
-fn ring_of(name: &Path) -> OwnedFd {
-    let socket = std::fs::metadata(name).expect("there");
-    let ours = Some((socket.dev(), socket.ino()));
-    let ring = weir::stat::pipes().into_iter().find(|pipe| pipe.port == ours).expect("a ring");
-    open_memory(ring.inode, &ring.holders, false)
-}
-
-/// A port's reader writes to the lines that it has read, and not while its writers run on its CPU. It
-/// did that there too, and messages of 4 KiB went at nine tenths of their rate.
-#[test]
-fn a_port_stores_to_the_lines_it_has_read_unless_its_writer_shares_the_cpu() {
-    let habits = weir::tune::Settings::in_force().expect("settings").habits();
-    let ring_bytes = 256 << 10;
-    if !(ring_bytes..habits.capacity_bytes).contains(&weir::tune::caches().second_bytes) {
-        return;
-    }
-    let (_directory, name) = place();
-    let (mut port, mut buffer) = (port(&name), [0; 8192]);
-    let here = rustix::thread::sched_getcpu();
-    // It says where it runs when it is made.
-    let made = std::thread::scope(|scope| {
-        let makes = || {
-            run_on(here);
-            writer(&name)
-        };
-        scope.spawn(makes).join()
-    });
-    let (message, mut writer) = ([0xff; 8192], made.expect("no panic"));
-    writer.send(&message).expect("sent");
-    port.receive(&mut buffer).expect("received");
-    let ring = ring_of(&name);
-    let lines = || lines_left_and_stored_to(ring.try_clone().expect("copied"));
-    let (left, stored_to) = lines();
-    assert!(left == 0 && stored_to >= 126, "{left} lines left, {stored_to} stored to");
-    std::thread::scope(|scope| {
-        // This thread is the scope's own, so that no other test runs on one CPU.
-        scope.spawn(|| {
-            run_on(here);
-            let sending = scope.spawn(|| {
-                run_on(here);
-                for waits in 1..3 {
-                    until("the reader waits", || {
-                        let account = weir::stat::port(&name).expect("a port").account;
-                        account.expect("seen").slept >= waits
-                    });
-                    writer.send(&message).expect("sent");
-                }
-            });
-            // The first wait learns where the writer runs.
-            (0..2).for_each(|_| _ = port.receive(&mut buffer).expect("received"));
-            sending.join().expect("no panic");
-        });
-    });
-    let (left, _) = lines();
-    assert!(left >= 126, "{left} lines were left as they were");
-}
-
-/// Binds the calling thread to a CPU.
-fn run_on(cpu: usize) {
-    let mut only = CpuSet::new();
-    only.set(cpu);
-    sched_setaffinity(None, &only).expect("bound");
 }

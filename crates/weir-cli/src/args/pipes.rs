@@ -41,11 +41,7 @@ pub struct TuneOptions {
           conflicts_with = "pipe", value_parser = weir_command::units::parse::process_id)]
     pub live: Option<Option<i32>>,
 
-    /// Measure which sizes and settings are fast on this machine (about a second), and save them
-    #[arg(long, conflicts_with_all = ["sizes", "reset"])]
-    pub calibrate: bool,
-
-    /// Remove everything that was set or measured
+    /// Remove everything that was set
     #[arg(long, conflicts_with = "sizes")]
     pub reset: bool,
 
@@ -77,7 +73,6 @@ weir run. For those see weir run --pipe-size, for a buffer in a pipeline weir bu
 Examples:
   weir tune                         which sizes new pipes get, and why
   weir tune --size 1M --shift 3     for all new pipes
-  weir tune --calibrate             measure what is fast on this machine
   weir tune --shift 4 --live        for all new pipes, and those in use
   weir tune --pipe 4711/5 --size 4M a pipe in use (its writer moves to new memory)
 

@@ -5,6 +5,7 @@ use crate::backlog::{FrameBacklog, Kept, KeptFrame};
 use crate::channels::ChannelState;
 use crate::record::RecordKind;
 use crate::table::ChannelTable;
+use std::ops::ControlFlow;
 use weir_ring::lane::{FrameKind, LaneFrame};
 
 /// Whether the backlog of a channel has something to show now; `None` if it has no backlog.
@@ -25,23 +26,26 @@ impl ChannelTurn<'_, '_> {
         self.table.overflows.as_mut()?.backlog(self.index)
     }
 
-    /// The next frame, of the backlog or of the lane, or why there is none.
-    pub(super) fn next_frame(&mut self) -> Result<Result<LaneFrame, FrameStep>, CorruptLink> {
+    /// The next frame, of the backlog or of the lane; a break if there is none.
+    pub(super) fn next_frame(&mut self) -> Result<ControlFlow<FrameStep, LaneFrame>, CorruptLink> {
         self.kept = None;
         if self.channel().accumulates && self.channel().state == ChannelState::Open {
             match self.look_at_backlog() {
                 Some(Ok(frame)) => {
                     let KeptFrame { kind, more, is_cut, left } = *self.kept.insert(frame);
-                    return Ok(Ok(LaneFrame { kind, more: more || is_cut, left }));
+                    let frame = LaneFrame { kind, more: more || is_cut, left };
+                    return Ok(ControlFlow::Continue(frame));
                 }
-                Some(Err(step)) => return Ok(Err(step)),
+                Some(Err(step)) => return Ok(ControlFlow::Break(step)),
                 None => {}
             }
         }
-        let Some(link) = self.table.link(self.at) else { return Ok(Err(FrameStep::Held)) };
+        let Some(link) = self.table.link(self.at) else {
+            return Ok(ControlFlow::Break(FrameStep::Held));
+        };
         let (reader, map, lane) = link.reading(self.number);
         let frame = reader.look(map, lane).map_err(|_| self.at)?;
-        Ok(frame.ok_or(FrameStep::Dry))
+        Ok(frame.map_or(ControlFlow::Break(FrameStep::Dry), ControlFlow::Continue))
     }
 
     /// Whether the frame that was looked at is a part, whose rest follows.

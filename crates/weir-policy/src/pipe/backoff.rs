@@ -12,24 +12,15 @@ const FIRST_PATIENCE: u32 = 64;
 const MOST_PATIENCE: u32 = 1 << 16;
 /// Dry moments in a trial.
 const TRIAL: u32 = 8;
-/// The longest wait of a reader of one lane. Nothing ends it before its time, and it has to be far
-/// shorter than the times that calls are given.
-const MOST_WAIT_NS: u64 = 1_000_000;
+/// How long a reader of one pipe waits: a writer's time for some lines. Nothing ends the wait before
+/// its time, so this has to be far shorter than the times that calls are given.
+pub const BACKOFF_NS: u64 = 1_000;
 /// The mean number of records after a wait from which the wait has paid.
 const PAYS: u32 = 6;
-/// A wait for a lane of many lasts this many times as long as for a pipe, ...
+/// A wait for a lane of many lasts this many times as long as for a pipe.
 const LANE_SHARES: u32 = 4;
-/// ... and so many times as long where lines come from far. There a wait costs the writers a time
-/// that does not depend on its length (docs/design/port.md).
-const FAR_LANE_SHARES: u32 = 6;
 /// A wait for all lanes lasts as long as for so many, at most.
 const MOST_LANES: u32 = 8;
-/// Lines come from far where a look at all lanes takes this long for each of them, on average.
-const FAR_NS: u64 = 26;
-/// A look at fewer lanes takes as long as one at so many.
-const FEW_LANES: u32 = 4;
-/// Looks that are averaged.
-const LOOKS: u64 = 8;
 
 /// The state of one reader.
 #[derive(Clone, Debug)]
@@ -41,17 +32,13 @@ pub struct Backoff {
     /// Records from which the waits of this round have paid.
     due: u32,
     waiting: bool,
-    /// What a look takes for each lane, times [`LOOKS`].
-    looks_ns: u64,
 }
 
 impl Backoff {
-    /// Makes the state of a reader that may wait this long each time, a millisecond at most; 0 for
-    /// never.
+    /// Makes the state of a reader that may wait this long each time; 0 for never.
     pub fn new(wait_ns: u64) -> Backoff {
-        let wait_ns = wait_ns.min(MOST_WAIT_NS);
-        let (dry, records, due, waiting, looks_ns) = (0, 0, 0, false, 0);
-        Backoff { wait_ns, patience: FIRST_PATIENCE, dry, records, due, waiting, looks_ns }
+        let (dry, records, due, waiting) = (0, 0, 0, false);
+        Backoff { wait_ns, patience: FIRST_PATIENCE, dry, records, due, waiting }
     }
 
     /// Returns how long a reader of many lanes waits when all of them have run dry, after this many of
@@ -63,18 +50,8 @@ impl Backoff {
     /// lane brings.
     pub fn on_all_dry(&mut self, records: u32, lanes: u32) -> u64 {
         let lanes = lanes.max(1);
-        let waited_for = lanes.min(MOST_LANES);
-        let is_far = self.looks_ns >= FAR_NS * LOOKS;
-        let share = if is_far { FAR_LANE_SHARES } else { LANE_SHARES };
-        let pays_by = lanes.max(waited_for * LANE_SHARES);
-        self.on_dry_after(records, pays_by) * u64::from(waited_for * share)
-    }
-
-    /// Learns how long a look at so many lanes took, after a wait for them.
-    pub fn looked(&mut self, ns: u64, lanes: u32) {
-        // One look in which something else had the CPU says nothing.
-        let each_ns = (ns / u64::from(lanes.max(FEW_LANES))).min(2 * FAR_NS);
-        self.looks_ns = self.looks_ns - self.looks_ns / LOOKS + each_ns;
+        let times = lanes.min(MOST_LANES) * LANE_SHARES;
+        self.on_dry_after(records, lanes.max(times)) * u64::from(times)
     }
 
     /// Returns how long a reader waits that has run dry after this many records.
@@ -121,15 +98,6 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    #[test]
-    fn no_wait_is_longer_than_a_call_can_bear() {
-        let mut backoff = Backoff::new(u64::MAX);
-        let longest = (0..1000).map(|_| backoff.on_dry(1000)).max();
-        assert_eq!(longest, Some(MOST_WAIT_NS));
-        let longest = (0..1000).map(|_| backoff.on_all_dry(1000, 100)).max();
-        assert_eq!(longest, Some(MOST_WAIT_NS * u64::from(MOST_LANES * LANE_SHARES)));
-    }
-
     /// Counts waits, where `after` records follow each wait and `close` records each other moment.
     fn waits(backoff: &mut Backoff, rounds: u32, close: u32, after: u32) -> u32 {
         waits_by(rounds, close, after, |records| backoff.on_dry(records))
@@ -163,21 +131,6 @@ mod tests {
             assert!(ns == 0 || ns == 4_000 * u64::from(lanes.min(8)));
             ns
         })
-    }
-
-    #[test]
-    fn a_wait_is_longer_where_lines_come_from_far() {
-        let mut backoff = Backoff::new(1_000);
-        waits_for_lanes(&mut backoff, 8, 1, 30);
-        let mut length_ns = |looks_ns: &[u64], lanes| {
-            looks_ns.iter().for_each(|ns| backoff.looked(*ns, lanes));
-            backoff.on_all_dry(1_000, lanes)
-        };
-        assert_eq!(length_ns(&[137; 30], 8), 32_000);
-        assert_eq!(length_ns(&[20_000], 8), 32_000, "one slow look says nothing");
-        assert_eq!(length_ns(&[340; 30], 8), 48_000);
-        assert_eq!(length_ns(&[85; 30], 1), 4_000);
-        assert_eq!(length_ns(&[280; 30], 1), 6_000);
     }
 
     #[test]

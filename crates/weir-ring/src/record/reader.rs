@@ -1,22 +1,17 @@
 //! The reader's side of a record ring.
 
 use super::sizes::{LastFootprint, RecordPosition, RingSizes};
-use super::{COMMITTED, IN_ARENA, INLINE_BYTES, LENGTH, LINE_BYTES, WORD_BYTES};
+use super::{COMMITTED, IN_ARENA, INLINE_BYTES, LENGTH, WORD_BYTES};
 use crate::primitive::{AtomicU32, Ordering};
 use crate::{Area, Corrupt, RingMemory};
 
 /// The place at which the next record will appear.
 #[derive(Debug)]
-pub struct NextRecord<'a, M> {
-    memory: &'a M,
-    word: &'a AtomicU32,
-    /// The position of its second line, if it has one and is as long as the last record.
-    second_line: Option<u64>,
-}
+pub struct NextRecord<'a>(&'a AtomicU32);
 
-impl<M: RingMemory> NextRecord<'_, M> {
+impl NextRecord<'_> {
     /// Returns the word of the record, if it is there. It may be invalid: see
-    /// [`RecordReader::length`].
+    /// [`RecordRingReader::length`].
     #[inline(always)]
     pub fn find(&self) -> Option<u32> {
         Some(self.look()).filter(|word| *word != 0)
@@ -24,33 +19,27 @@ impl<M: RingMemory> NextRecord<'_, M> {
 
     #[inline(always)]
     fn look(&self) -> u32 {
-        // Acquire pairs with the releases in `RecordWriter`: the record is there.
-        let word = self.word.load(Ordering::Acquire);
-        // This asks for the second line too. Then the two lines travel at once, and not one after
-        // the other (docs/design/pipe.md).
-        if let Some(second_line) = self.second_line.filter(|_| word == 0) {
-            self.memory.prefetch(second_line);
-        }
-        word
+        // Acquire pairs with the releases in `RecordRingWriter`: the record is there.
+        self.0.load(Ordering::Acquire)
     }
 }
 
 /// The reader's side of a record ring.
 #[derive(Debug)]
-pub struct RecordReader {
+pub struct RecordRingReader {
     read: RecordPosition,
     given_back: RecordPosition,
     sizes: RingSizes,
     last: LastFootprint,
 }
 
-impl RecordReader {
+impl RecordRingReader {
     /// Goes on where the memory says that the reader was.
-    pub fn resume(memory: &impl RingMemory) -> Result<RecordReader, Corrupt> {
+    pub fn resume(memory: &impl RingMemory) -> Result<RecordRingReader, Corrupt> {
         let read = RecordPosition::alleged(&memory.header().reader)?;
         let sizes = RingSizes::of(memory);
         let last = LastFootprint::new(sizes.head);
-        Ok(RecordReader { read, given_back: read, sizes, last })
+        Ok(RecordRingReader { read, given_back: read, sizes, last })
     }
 
     /// Returns the length of the next record, if there is one.
@@ -63,7 +52,7 @@ impl RecordReader {
     }
 
     /// Returns the word of the next record, if there is one. It may be invalid: see
-    /// [`RecordReader::length`].
+    /// [`RecordRingReader::length`].
     #[inline(always)]
     pub fn find(&self, memory: &impl RingMemory) -> Option<u32> {
         Some(self.word(memory)).filter(|word| *word != 0)
@@ -77,10 +66,8 @@ impl RecordReader {
 
     /// Returns the place of the next record, for a reader that looks at it again and again.
     #[inline(always)]
-    pub fn next<'a, M: RingMemory>(&self, memory: &'a M) -> NextRecord<'a, M> {
-        let has_two_lines = self.last.footprint.0 == 2 * LINE_BYTES;
-        let second_line = has_two_lines.then(|| self.read.ring.wrapping_add(LINE_BYTES));
-        NextRecord { memory, word: memory.word(self.read.ring), second_line }
+    pub fn next<'a>(&self, memory: &'a impl RingMemory) -> NextRecord<'a> {
+        NextRecord(memory.word(self.read.ring))
     }
 
     /// Returns the word of a record of `bytes`, if the last record was as long and lay in the ring;
@@ -90,7 +77,7 @@ impl RecordReader {
         if bytes == self.last.inline_bytes { COMMITTED | bytes as u32 } else { 0 }
     }
 
-    /// Copies a record out that has the [fast word](RecordReader::fast_word) and fills `to`, and goes
+    /// Copies a record out that has the [fast word](RecordRingReader::fast_word) and fills `to`, and goes
     /// past it, in as few instructions as can be. Returns whether enough of the ring has gathered to be given back.
     #[inline(always)]
     pub fn take_fast(&mut self, memory: &impl RingMemory, to: &mut [u8]) -> bool {
@@ -139,11 +126,7 @@ impl RecordReader {
 
     /// Goes past the next record, which has `bytes` bytes.
     #[inline]
-    pub fn consume(&mut self, memory: &impl RingMemory, bytes: usize, dirties: bool) {
-        if dirties && bytes > INLINE_BYTES {
-            let (area, at) = self.sizes.payload(self.read, bytes);
-            memory.dirty(area, at, bytes);
-        }
+    pub fn consume(&mut self, bytes: usize) {
         self.read = self.read.after(self.last.of(bytes));
         debug_assert!(
             self.read.ring.wrapping_sub(self.given_back.ring) <= self.sizes.ring,
@@ -175,8 +158,8 @@ impl RecordReader {
         memory.zero(self.given_back.ring, bytes as usize);
         self.given_back = self.read;
         let line = &memory.header().reader;
-        // Release, both: pairs with the acquire in `RecordWriter::refresh`: what was given back is
-        // copied out, and is zeros.
+        // Release, both: pairs with the acquire in `RecordRingWriter::refresh`: what was given back
+        // is copied out, and is zeros.
         line.arena.store(self.read.arena, Ordering::Release);
         line.position.store(self.read.ring, Ordering::Release);
     }

@@ -7,7 +7,7 @@ use crate::{Area, Corrupt, RingMemory, check_behind};
 
 /// The writer's side of a record ring.
 #[derive(Debug)]
-pub struct RecordWriter {
+pub struct RecordRingWriter {
     written: RecordPosition,
     /// Up to where both areas are known to be free.
     free: RecordPosition,
@@ -28,15 +28,15 @@ struct BegunRecord {
     fast_until: u64,
 }
 
-impl RecordWriter {
+impl RecordRingWriter {
     /// Goes on where the memory says that the writer was.
-    pub fn resume(memory: &impl RingMemory) -> Result<RecordWriter, Corrupt> {
+    pub fn resume(memory: &impl RingMemory) -> Result<RecordRingWriter, Corrupt> {
         let written = RecordPosition::alleged(&memory.header().writer)?;
         let sizes = RingSizes::of(memory);
         let last = LastFootprint::new(sizes.head);
         let fast_until = written.ring;
         let (free, begun) = (written, None);
-        let mut writer = RecordWriter { written, free, fast_until, sizes, last, begun };
+        let mut writer = RecordRingWriter { written, free, fast_until, sizes, last, begun };
         writer.refresh(memory)?;
         Ok(writer)
     }
@@ -45,7 +45,7 @@ impl RecordWriter {
         self.abandon(memory);
         let line = &memory.header().reader;
         let what = "the reader's position";
-        // Acquire pairs with the release in `RecordReader::give_back`: the room is zeros.
+        // Acquire pairs with the release in `RecordRingReader::give_back`: the room is zeros.
         let ring = line.position.load(Ordering::Acquire);
         let arena = line.arena.load(Ordering::Acquire);
         let read = RecordPosition {
@@ -70,7 +70,7 @@ impl RecordWriter {
         self.is_known_to_fit(footprint)
     }
 
-    /// Lets up to `records` records of the last one's length [go fast](RecordWriter::send_fast) from here
+    /// Lets up to `records` records of the last one's length [go fast](RecordRingWriter::send_fast) from here
     /// on, as far as there is known to be room. So the caller counts them without a counter: it looks
     /// around once no more of them may.
     pub fn allow_fast(&mut self, records: u64) {
@@ -84,7 +84,7 @@ impl RecordWriter {
         bytes == self.last.inline_bytes
     }
 
-    /// Whether a record of `bytes` may [go fast](RecordWriter::send_fast): it is as long as the last one,
+    /// Whether a record of `bytes` may [go fast](RecordRingWriter::send_fast): it is as long as the last one,
     /// there is room for it, and fewer have gone than were allowed.
     #[inline(always)]
     pub fn may_go_fast(&self, bytes: usize) -> bool {
@@ -93,7 +93,7 @@ impl RecordWriter {
         self.is_as_long_as_last(bytes) && left >= self.last.footprint.0 as i64
     }
 
-    /// Sends a record that [may go fast](RecordWriter::may_go_fast), in as few instructions as can be.
+    /// Sends a record that [may go fast](RecordRingWriter::may_go_fast), in as few instructions as can be.
     #[inline(always)]
     pub fn send_fast(&mut self, memory: &impl RingMemory, header: Option<u32>, bytes: &[u8]) {
         let head = if header.is_some() { HEADER_BYTES } else { WORD_BYTES };
@@ -169,7 +169,7 @@ impl RecordWriter {
     /// Begins a record of `bytes` that is to be written in place, and for which there is room.
     #[inline]
     pub fn begin(&mut self, bytes: usize) {
-        let RecordWriter { written, free, fast_until, .. } = *self;
+        let RecordRingWriter { written, free, fast_until, .. } = *self;
         self.begun = Some(BegunRecord { bytes, free, fast_until });
         (self.free, self.fast_until) = (written, written.ring);
     }
@@ -201,7 +201,7 @@ impl RecordWriter {
     }
 
     /// Stores the writer's position in the header: before it sleeps, or [hands the end
-    /// on](RecordWriter::hand_on).
+    /// on](RecordRingWriter::hand_on).
     pub fn say_position(&self, memory: &impl RingMemory) {
         let line = &memory.header().writer;
         // Release pairs with the acquire in `RecordPosition::alleged`, in the next owner's process.

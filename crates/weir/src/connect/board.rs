@@ -3,8 +3,10 @@
 use super::lifeline::Lifeline;
 use crate::memory::SharedPage;
 use rustix::fd::BorrowedFd;
+use std::cell::OnceCell;
 use std::sync::Arc;
 use weir_ring::board::Board;
+use weir_ring::layout::{PipeHeader, SleepLine};
 use weir_ring::primitive::Ordering;
 use weir_sys::forks::ParentOnly;
 
@@ -20,6 +22,55 @@ pub fn welcome(
 ) -> rustix::io::Result<()> {
     let text = format!("{ring} {most_bytes}");
     over.send_memory(&[WELCOME, text.as_bytes()].concat(), board)
+}
+
+/// Where the reader of a ring waits, as the ring's writer sees it.
+#[derive(Debug)]
+pub enum ReaderSite {
+    /// At the ring.
+    Ring,
+    /// At a board of many rings, once the reader has sent that.
+    Board(OnceCell<BoardSlot>),
+}
+
+impl ReaderSite {
+    /// Keeps what a message brings, if it is the board.
+    pub fn take(&self, text: &[u8], memory: &ParentOnly) {
+        if let ReaderSite::Board(slot) = self
+            && let Some(sent) = BoardSlot::open(text, memory)
+        {
+            let _ = slot.set(sent);
+        }
+    }
+
+    /// The writer's place on the board, once that was sent.
+    pub fn slot(&self) -> Option<&BoardSlot> {
+        match self {
+            ReaderSite::Ring => None,
+            ReaderSite::Board(slot) => slot.get(),
+        }
+    }
+
+    /// Whether the reader has a board that it has not sent yet.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, ReaderSite::Board(slot) if slot.get().is_none())
+    }
+
+    /// Where the reader sleeps, to be looked at while the end is in use.
+    pub fn sleep_place(&self) -> SleepPlace {
+        SleepPlace(self.slot().map(BoardSlot::page))
+    }
+}
+
+/// Where the reader of a ring sleeps: at a board, or at the ring.
+#[derive(Debug)]
+pub struct SleepPlace(Option<Arc<SharedPage<Board>>>);
+
+impl SleepPlace {
+    /// The words on which it sleeps, if the ring has this header.
+    pub fn line<'a>(&'a self, ring: &'a PipeHeader) -> &'a SleepLine {
+        self.0.as_ref().map_or(&ring.reader_sleep, |board| &board.words().sleep)
+    }
 }
 
 /// A writer's place on the board of its reader.
@@ -52,12 +103,6 @@ impl BoardSlot {
     /// The board, to be looked at while the end is in use.
     pub fn page(&self) -> Arc<SharedPage<Board>> {
         self.board.clone()
-    }
-
-    /// How many writers the reader has: a hint, which everybody who shares the board can falsify.
-    pub fn open_writers(&self) -> u32 {
-        // Relaxed, as the reader stores it: it publishes nothing.
-        self.board.words().account.open.load(Ordering::Relaxed)
     }
 
     /// One more than the number of the CPU that the reader last ran on; 0 if unknown.

@@ -4,7 +4,7 @@
 //! part that reaches beyond the end is one piece. All of it is allocated when it is made, so that a
 //! lack of memory is an error and not a SIGBUS.
 
-use super::copy::{copy, prefetch};
+use super::copy::copy;
 use super::mapping::{MapAccess, Mapping, MirroredArea, page_bytes};
 use super::sealed::{FirstWords, SealedMemory, Use, refused};
 use crate::error::{Error, Result};
@@ -17,7 +17,6 @@ use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{Area, RingMemory};
 use weir_sys::forks::ParentOnly;
 
-const LINE_BYTES: usize = 64;
 /// No ring is smaller than a page, and no page is smaller than this.
 const LEAST_RING_BYTES: usize = 4096;
 /// The largest area that is populated at once: that takes some 0.1 ms a megabyte.
@@ -280,11 +279,6 @@ impl RingMemory for Map {
     }
 
     #[inline]
-    fn prefetch(&self, at: u64) {
-        self.surely_here().prefetch(at);
-    }
-
-    #[inline]
     fn copy_in(&self, area: Area, at: u64, from: &[u8]) {
         self.surely_here().copy_in(area, at, from);
     }
@@ -296,10 +290,6 @@ impl RingMemory for Map {
 
     fn zero(&self, at: u64, bytes: usize) {
         self.surely_here().zero(at, bytes);
-    }
-
-    fn dirty(&self, area: Area, at: u64, bytes: usize) {
-        self.surely_here().dirty(area, at, bytes);
     }
 }
 
@@ -324,11 +314,6 @@ impl RingMemory for MapHere<'_> {
     }
 
     #[inline]
-    fn prefetch(&self, at: u64) {
-        prefetch(self.part(Area::Ring, at, 4));
-    }
-
-    #[inline]
     fn copy_in(&self, area: Area, at: u64, from: &[u8]) {
         let to = self.part(area, at, from.len());
         // SAFETY: the range is inside the area and its mirror (`part` asserts). It does not overlap
@@ -349,16 +334,5 @@ impl RingMemory for MapHere<'_> {
         let to = self.part(Area::Ring, at, bytes);
         // SAFETY: as in `copy_in`.
         unsafe { std::ptr::write_bytes(to, 0, bytes) };
-    }
-
-    fn dirty(&self, area: Area, at: u64, bytes: usize) {
-        let start = self.part(area, at, bytes);
-        // A line at the beginning or the end that is not wholly inside the range is left alone.
-        let first = start.addr().wrapping_neg() % LINE_BYTES;
-        for line in (first..bytes.saturating_sub(LINE_BYTES - 1)).step_by(LINE_BYTES) {
-            // SAFETY: inside the range, which `part` asserts. The bytes have been read and not
-            // given back, so no other thread touches them: the contract of `RingMemory`.
-            unsafe { start.wrapping_add(line).write_volatile(0) };
-        }
     }
 }

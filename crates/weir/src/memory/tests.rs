@@ -41,17 +41,6 @@ fn what_is_made_can_be_opened_and_its_areas_go_on_where_they_end() {
 }
 
 #[test]
-fn dirtying_spares_lines_that_are_not_wholly_read() {
-    let (_file, map) = create(STREAM).expect("made");
-    map.copy_in(Area::Ring, 0, &[7; 512]);
-    map.dirty(Area::Ring, 10, 200);
-    let mut out = [0; 512];
-    map.copy_out(Area::Ring, 0, &mut out);
-    let dirtied: Vec<usize> = (0..512).filter(|at| out[*at] == 0).collect();
-    assert_eq!(dirtied, [64, 128]);
-}
-
-#[test]
 #[should_panic(expected = "a part of no area")]
 fn a_part_beyond_the_area_is_our_own_fault() {
     let (_file, map) = create(STREAM).expect("made");

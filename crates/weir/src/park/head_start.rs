@@ -3,7 +3,7 @@
 
 use super::Waiting;
 use std::time::Instant;
-use weir_policy::pipe::Backoff;
+use weir_policy::pipe::{BACKOFF_NS, Backoff};
 
 /// What a reader has moved since it last ran dry, and whether it waits then.
 #[derive(Debug)]
@@ -18,9 +18,12 @@ pub struct HeadStart {
 }
 
 impl HeadStart {
-    /// A head start of `ns` each time, where that pays; 0, or an end that sleeps at once, for none.
-    pub fn new(waiting: Waiting, ns: u64) -> HeadStart {
-        let ns = if waiting == Waiting::Sleep { 0 } else { ns };
+    /// A head start where that pays; none for an end that sleeps at once.
+    pub fn new(waiting: Waiting) -> HeadStart {
+        HeadStart::of(if waiting == Waiting::Sleep { 0 } else { BACKOFF_NS })
+    }
+
+    fn of(ns: u64) -> HeadStart {
         HeadStart { backoff: Backoff::new(ns), since_dry: 0, turns: 0, given: 0 }
     }
 
@@ -39,7 +42,7 @@ impl HeadStart {
 
     /// Lets the writers run ahead, now that all lanes have run dry, where that pays, or until `is_over`.
     /// Nothing happens if none has brought anything since the last time. `lanes` is how many there are.
-    /// Returns whether it has waited: the caller then [looks](HeadStart::looks) at the lanes.
+    /// Returns whether it has waited.
     #[inline]
     pub fn give_after_turns(&mut self, lanes: usize, is_over: impl Fn() -> bool) -> bool {
         if self.turns == 0 {
@@ -51,14 +54,6 @@ impl HeadStart {
         let ns = self.backoff.on_all_dry(records, lanes);
         self.wait(ns, is_over);
         ns > 0
-    }
-
-    /// Makes the look at so many lanes that follows a wait, and learns from how long it takes.
-    pub fn looks<T>(&mut self, lanes: usize, look: impl FnOnce() -> T) -> T {
-        let begun = Instant::now();
-        let found = look();
-        self.backoff.looked(begun.elapsed().as_nanos() as u64, lanes as u32);
-        found
     }
 
     /// Lets the writer run ahead, now that the reader has run dry, where that pays. `is_apart` means
@@ -116,15 +111,15 @@ mod tests {
 
     #[test]
     fn a_head_start_ends_as_soon_as_somebody_comes() {
-        let mut head = HeadStart::new(Waiting::Adaptive, 1 << 40);
+        let mut head = HeadStart::of(1 << 40);
         // After the first 63 it waits each time.
         assert_eq!(asked(&mut head, 100, 1_063), 1_000);
-        assert_eq!(asked(&mut HeadStart::new(Waiting::Sleep, 1 << 40), 100, 1_000), 0);
+        assert_eq!(asked(&mut HeadStart::new(Waiting::Sleep), 100, 1_000), 0);
     }
 
     #[test]
     fn what_was_moved_before_a_wait_was_forgone_does_not_count() {
-        let mut head = HeadStart::new(Waiting::Adaptive, 1 << 40);
+        let mut head = HeadStart::of(1 << 40);
         for _ in 0..1_000 {
             (0..8).for_each(|_| head.moved_in_turn(1_000));
             head.forgo();

@@ -3,7 +3,7 @@
 //! A caller that found nothing looks again for a while, then sleeps:
 //!
 //! ```text
-//! if spinner.spin(moved, until, peer, ..., look)? {     // looks while that has paid lately
+//! if spinner.spin(looks, until, peer, ..., look)? {     // looks while that has paid lately
 //!     return ...;
 //! }
 //! let parked = Parked::announce(&line.word, &news);     // 1. announces the sleep
@@ -35,5 +35,5 @@ pub use head_start::HeadStart;
 pub use local::LocalSleep;
 pub use parked::{Parked, Slept};
 pub use source::{Rung, WaitSource, sleep_on};
-pub use spin::{QuickLooks, Spinner, Waiting, look_quickly, peer_of, say_cpu};
+pub use spin::{QUICK_LOOKS, Spinner, Waiting, look_quickly, peer_of, say_cpu};
 pub use timeout::{Timeout, Until};

@@ -3,12 +3,12 @@
 use super::Until;
 use crate::error::Result;
 use std::time::Instant;
-use weir_policy::pipe::{PeerCpu, Rest, Rests, Spin, Yielding};
-use weir_ring::primitive::{AtomicU32, Ordering, fence};
-use weir_sys::rests::{wait_for_loads, wait_for_stores};
+use weir_policy::pipe::{PeerCpu, Spin};
+use weir_ring::primitive::{AtomicU32, Ordering};
+use weir_sys::rests::wait_for_loads;
 
 /// Looks before the clock is read or the CPU looked up: several travel times of a cache line.
-const QUICK_LOOKS: u32 = 40;
+pub const QUICK_LOOKS: u32 = 40;
 /// Looks between two readings of the clock.
 const LOOKS: u32 = 16;
 /// Readings of the clock between two checks of the other side's CPU.
@@ -36,56 +36,19 @@ pub enum Waiting {
     Spin,
 }
 
-/// The looks that come first in a wait, and what is between two of them.
-#[derive(Clone, Copy, Debug)]
-pub struct QuickLooks {
-    count: u32,
-    rest: Rest,
-}
-
-impl QuickLooks {
-    /// None: they have been made.
-    pub const NONE: QuickLooks = QuickLooks { count: 0, rest: Rest::Fence };
-
-    /// Whether a full fence is between two looks.
-    #[inline(always)]
-    pub fn rest_by_fences(self) -> bool {
-        self.rest == Rest::Fence
-    }
-}
-
-impl Default for QuickLooks {
-    fn default() -> QuickLooks {
-        QuickLooks { count: QUICK_LOOKS, rest: Rest::Fence }
-    }
-}
-
-/// Decides how long one waiter spins and how it rests between two looks, by what it has learnt.
+/// Decides how long one waiter spins, by what it has learnt.
 #[derive(Debug)]
 pub struct Spinner {
     waiting: Waiting,
     budget: Spin,
-    rests: Rests,
-    /// When a round of waits began, for the rests, and how many bytes had been moved by then.
-    round_began: Instant,
-    round_bytes: u64,
-    yielding: Yielding,
     /// The other side last ran on this CPU: spinning only keeps it from running.
     shares_cpu: bool,
 }
 
 impl Spinner {
-    /// A spinner for a waiter whose wake-ups cost `wake_ns`.
-    pub fn new(waiting: Waiting, wake_ns: u64) -> Spinner {
-        Spinner {
-            waiting,
-            budget: Spin::new(wake_ns),
-            rests: Rests::default(),
-            round_began: Instant::now(),
-            round_bytes: 0,
-            yielding: Yielding::default(),
-            shares_cpu: false,
-        }
+    /// A spinner for a waiter that waits like this.
+    pub fn new(waiting: Waiting) -> Spinner {
+        Spinner { waiting, budget: Spin::default(), shares_cpu: false }
     }
 
     /// Whether the waiter looks until there is something, and never sleeps for it.
@@ -100,50 +63,33 @@ impl Spinner {
         self.shares_cpu
     }
 
-    /// Begins a wait, and counts it. Returns the looks that come first, by [`look_quickly`]: before the
-    /// CPU is looked up, or a clock read for each wait. `moved_bytes` is what the waiter has moved in
-    /// all, by which it learns which rests are good.
+    /// Begins a wait, and counts it. Returns how many looks come first, by [`look_quickly`]: before the
+    /// CPU is looked up, or a clock read.
     #[inline]
-    pub fn quick_looks(&mut self, moved_bytes: u64) -> QuickLooks {
+    pub fn quick_looks(&mut self) -> u32 {
         self.budget.begins();
-        if self.rests.begins() {
-            self.end_round(moved_bytes);
-        }
-        let count = match self.waiting {
+        match self.waiting {
             Waiting::Sleep => 0,
             _ if self.shares_cpu => 1,
             _ => QUICK_LOOKS,
-        };
-        QuickLooks { count, rest: self.rests.rest() }
-    }
-
-    /// Tells the rests how long a round of waits took, and what was moved in it.
-    #[cold]
-    #[inline(never)]
-    fn end_round(&mut self, moved_bytes: u64) {
-        let now = Instant::now();
-        let began = std::mem::replace(&mut self.round_began, now);
-        let before = std::mem::replace(&mut self.round_bytes, moved_bytes);
-        let ns = now.duration_since(began).as_nanos() as u64;
-        self.rests.mark(ns, moved_bytes.wrapping_sub(before));
+        }
     }
 
     /// Makes the looks that come first, and then looks until `look` finds something, `is_over` says
     /// that nothing will come, the time is over, or more spinning does not pay. Returns what `look`
-    /// found. `rivals` is a hint: how many ends, this one included, wait for the other side.
+    /// found.
     #[inline]
     pub fn spin<T>(
         &mut self,
-        looks: QuickLooks,
+        looks: u32,
         until: Until,
         peer: impl Fn() -> PeerCpu,
-        rivals: impl Fn() -> u32,
         is_over: impl Fn() -> bool,
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         match look_quickly(looks, &is_over, || look().transpose()) {
             Some(found) => found.map(Some),
-            None => self.spin_on(until, peer, rivals, is_over, look),
+            None => self.spin_on(until, peer, is_over, look),
         }
     }
 
@@ -152,7 +98,6 @@ impl Spinner {
         &mut self,
         until: Until,
         peer: impl Fn() -> PeerCpu,
-        rivals: impl Fn() -> u32,
         is_over: impl Fn() -> bool,
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
@@ -164,7 +109,7 @@ impl Spinner {
             Waiting::Spin => u64::MAX,
         };
         if budget_ns == 0 {
-            return self.give_way(rivals(), look);
+            return Ok(None);
         }
         let left_ns = until.left().map_or(u64::MAX, |left| left.as_nanos() as u64);
         let begun = Instant::now();
@@ -189,22 +134,6 @@ impl Spinner {
         Ok(None)
     }
 
-    /// Yields once to the other side if it runs on this CPU.
-    fn give_way<T>(
-        &mut self,
-        rivals: u32,
-        mut look: impl FnMut() -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
-        if !self.shares_cpu || !self.yielding.wants(rivals) {
-            return Ok(None);
-        }
-        let begun = Instant::now();
-        rustix::thread::sched_yield();
-        let came = look()?;
-        self.yielding.learn(came.is_some(), begun.elapsed().as_nanos() as u64);
-        Ok(came)
-    }
-
     /// Learns from a sleep that followed the spinning.
     pub fn slept(&mut self, ns: u64) {
         self.budget.slept(ns);
@@ -215,59 +144,28 @@ impl Spinner {
 /// nothing will come. Returns what a look found.
 ///
 /// Without a rest the loads of many looks are under way at once. The CPU repeats all of them when
-/// the line changes, and on two threads of one core they slow the other side down. Which rest is
-/// better depends on the machine, so each waiter learns it ([`Rests`], docs/design/pipe.md).
-///
-/// The caller has looked before. So an end that rests for its stores does that before the first look.
+/// the line changes, and on two threads of one core they slow the other side down.
 ///
 /// The looks become a part of the caller's code, so that what was found is used at once: between a
 /// message and its answer each instruction counts.
 #[inline(always)]
 pub fn look_quickly<T>(
-    looks: QuickLooks,
+    looks: u32,
     is_over: impl Fn() -> bool,
     mut look: impl FnMut() -> Option<T>,
 ) -> Option<T> {
-    // One look is not a wait: it is made for a side that runs on this CPU.
-    if looks.rest == Rest::Stores && looks.count > 1 {
-        wait_for_stores();
-    }
-    for _ in 0..looks.count {
+    for _ in 0..looks {
         let found = look();
         if found.is_some() {
             return found;
         }
-        if looks.rest_by_fences() {
-            // It pairs with nothing: it is a rest, which ends once this CPU's stores are seen.
-            fence(Ordering::SeqCst);
-            if is_over() {
-                break;
-            }
-        } else {
-            // This costs nothing before a rest, and delays the next look behind one.
-            if is_over() {
-                break;
-            }
-            rest(looks.rest);
+        // This costs nothing before a rest, and delays the next look behind one.
+        if is_over() {
+            break;
         }
+        wait_for_loads();
     }
     None
-}
-
-/// Rests between two looks, by no full fence.
-#[inline(always)]
-fn rest(rest: Rest) {
-    if rest == Rest::Loads {
-        return wait_for_loads();
-    }
-    // There is no loop, which the compiler would unroll.
-    std::hint::spin_loop();
-    if matches!(rest, Rest::TwoPauses | Rest::ThreePauses) {
-        std::hint::spin_loop();
-        if rest == Rest::ThreePauses {
-            std::hint::spin_loop();
-        }
-    }
 }
 
 /// Stores this thread's CPU, plus one, in `own`, and returns it.

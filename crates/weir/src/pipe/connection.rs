@@ -1,17 +1,15 @@
 //! The connection of an end with the other one: its lifeline, and what comes over it.
 
-use crate::connect::board::BoardSlot;
+use crate::connect::board::ReaderSite;
 use crate::connect::lifeline::Lifeline;
 use crate::connect::site::{Inbox, ParkSite};
 use crate::error::Result;
-use crate::memory::{Map, SharedPage};
+use crate::memory::Map;
 use crate::park::peer_of;
-use rustix::fd::{BorrowedFd, OwnedFd};
-use std::cell::OnceCell;
+use rustix::fd::BorrowedFd;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use weir_policy::pipe::PeerCpu;
-use weir_ring::board::Board;
 use weir_ring::layout::{AccountLine, PipeHeader, SleepLine};
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{RingMemory, sleep};
@@ -78,7 +76,8 @@ impl ParkSite for EndSite {
     }
 }
 
-fn own_inbox(map: &Arc<Map>, role: Role) -> Arc<Inbox> {
+/// The inbox of an end that sleeps in this memory.
+pub fn inbox_in(map: &Arc<Map>, role: Role) -> Arc<Inbox> {
     Inbox::new(Arc::new(EndSite { map: map.clone(), role }))
 }
 
@@ -89,39 +88,20 @@ const MOVED: &[u8] = b"m";
 pub struct Connection {
     lifeline: Lifeline,
     role: Role,
-    /// The place on its reader's board, for a writer of a port.
-    board: OnceCell<BoardSlot>,
+    /// Where the reader waits, for a writer.
+    site: ReaderSite,
 }
 
 impl Connection {
     /// Begins to watch the other side of `socket`. The end sleeps in this memory.
     pub fn new(socket: ParentOnly, role: Role, map: &Arc<Map>) -> Result<Connection> {
-        Ok(Connection::over(Lifeline::start(socket, own_inbox(map, role), 0)?, role))
+        let lifeline = Lifeline::start(socket, inbox_in(map, role), 0)?;
+        Ok(Connection::over(lifeline, role, ReaderSite::Ring))
     }
 
-    /// For a port's writer: watches the reader's process as well, where the kernel supports it.
-    pub fn of_port_writer(socket: ParentOnly, map: &Arc<Map>) -> Result<Connection> {
-        let pidfd = socket.get().and_then(|socket| weir_sys::peer::pidfd(socket).ok());
-        let inbox = own_inbox(map, Role::Writer);
-        let mut lifeline = Lifeline::start(socket, inbox, 0)?.exclusive();
-        pidfd.map_or(Ok(()), |pidfd| lifeline.watch_process(pidfd))?;
-        Ok(Connection::over(lifeline, Role::Writer))
-    }
-
-    /// For a ring of a port: the reader's inbox is notified when the writer or its process dies.
-    pub fn of_port_ring(
-        socket: ParentOnly,
-        inbox: &Arc<Inbox>,
-        ring: u32,
-        pidfd: Option<OwnedFd>,
-    ) -> Result<Connection> {
-        let mut lifeline = Lifeline::start(socket, inbox.clone(), ring)?.exclusive();
-        pidfd.map_or(Ok(()), |pidfd| lifeline.watch_process(pidfd))?;
-        Ok(Connection::over(lifeline, Role::Reader))
-    }
-
-    fn over(lifeline: Lifeline, role: Role) -> Connection {
-        Connection { lifeline, role, board: OnceCell::new() }
+    /// A connection over a lifeline, whose reader waits there.
+    pub fn over(lifeline: Lifeline, role: Role, site: ReaderSite) -> Connection {
+        Connection { lifeline, role, site }
     }
 
     pub fn role(&self) -> Role {
@@ -138,28 +118,23 @@ impl Connection {
         self.lifeline.wake(word, how);
         if how & sleep::COLD != 0 {
             // The reader sent the board before it stopped looking at the ring.
-            if let Some(board) = self.board() {
-                board.ring(&self.lifeline);
+            if let Some(slot) = self.latest_site().slot() {
+                slot.ring(&self.lifeline);
             }
         }
     }
 
-    /// The place on a port's board, once the port's reader has let this writer in.
-    pub fn board(&self) -> Option<&BoardSlot> {
-        if self.board.get().is_none() {
+    /// Where the reader waits, as far as this end knows it.
+    pub fn site(&self) -> &ReaderSite {
+        &self.site
+    }
+
+    /// Where the reader waits, after its messages were taken.
+    pub fn latest_site(&self) -> &ReaderSite {
+        if self.site.is_unknown() {
             self.take_messages();
         }
-        self.board.get()
-    }
-
-    /// The page of a port's board, if this end has heard of it already.
-    pub fn page(&self) -> Option<Arc<SharedPage<Board>>> {
-        self.board.get().map(BoardSlot::page)
-    }
-
-    /// How many writers the port has, by its board; 0 for other ends.
-    pub fn rivals(&self) -> u32 {
-        self.board.get().map_or(0, BoardSlot::open_writers)
+        &self.site
     }
 
     /// Takes all messages off the socket, as far as this process has room for them.
@@ -196,8 +171,8 @@ impl Connection {
         let taken = self.lifeline.take_messages_if(to_the_bell, takes, |text, memory| {
             if text == MOVED {
                 moved = Some(memory);
-            } else if let Some(board) = BoardSlot::open(text, &memory) {
-                let _ = self.board.set(board);
+            } else {
+                self.site.take(text, &memory);
             }
         });
         match taken {

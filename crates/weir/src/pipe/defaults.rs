@@ -1,8 +1,7 @@
 //! Defaults of pipes, which the user can change in a file while programs run.
 //!
 //! The first of these that sets a value wins: the call, the environment (`WEIR_PIPE_SIZE`,
-//! `WEIR_PIPE_SEGMENT`), the file (`weir tune`), what calibration found (in the same file), the
-//! sizes of the caches.
+//! `WEIR_PIPE_SEGMENT`), the file (`weir tune`), the sizes of the caches.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory;
@@ -31,16 +30,7 @@ pub use weir_policy::pipe::Sizes;
 /// ```
 pub use weir_policy::pipe::Caches;
 
-/// What [`Settings::habits`] and [`calibrate`](crate::tune::calibrate) return.
-///
-/// ```
-/// let habits: weir::tune::Habits = weir::tune::Settings::default().habits();
-/// assert!(habits.capacity_bytes > 0);
-/// println!("a wake-up costs {} ns", habits.wake_ns);
-/// ```
-pub use weir_policy::pipe::Habits;
-
-/// The defaults that are set, and what was measured. `None` means not set.
+/// The defaults that are set. `None` means not set.
 ///
 /// ```
 /// let mut settings = weir::tune::Settings::default();
@@ -60,15 +50,12 @@ pub struct Settings {
     pub segment_shift: Option<u32>,
     /// The longest write that appears whole, in bytes.
     pub atomic_bytes: Option<u64>,
-    /// What calibration found.
-    pub measured: Option<Habits>,
 }
 
 const CAPACITY: &str = "capacity_bytes";
 const SEGMENT: &str = "segment_bytes";
 const SHIFT: &str = "segment_shift";
 const ATOMIC: &str = "atomic_bytes";
-const MEASURED: &str = "measured";
 
 /// Returns the path of the file of defaults: `WEIR_TUNE`, or else `weir/tune` under
 /// `XDG_STATE_HOME` or `~/.local/state`. `None` if there is no home.
@@ -95,7 +82,7 @@ pub fn caches() -> Caches {
 }
 
 /// As [`caches`], asked once.
-pub(crate) fn known_caches() -> Caches {
+fn known_caches() -> Caches {
     static CACHES: OnceLock<Caches> = OnceLock::new();
     *forks::get_or_make(&CACHES, caches)
 }
@@ -177,9 +164,9 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Returns how pipes behave under these settings.
-    pub fn habits(&self) -> Habits {
-        self.measured.unwrap_or_else(|| pipe::fallback(known_caches()))
+    /// Returns the capacity of pipes under these settings, as it was set or follows from the caches.
+    pub fn usual_bytes(&self) -> u64 {
+        self.capacity_bytes.unwrap_or_else(|| known_caches().capacity_bytes())
     }
 
     /// Returns the sizes of a pipe under these settings.
@@ -187,7 +174,7 @@ impl Settings {
     /// # Errors
     /// A size is out of its range.
     pub fn sizes(&self) -> Result<Sizes> {
-        let capacity = self.capacity_bytes.unwrap_or_else(|| self.habits().capacity_bytes);
+        let capacity = self.usual_bytes();
         let segment = self.segment_of(capacity);
         PipeShape::new(memory::page_bytes(), capacity, segment, self.atomic_bytes)
             .map(|shape| shape.sizes())
@@ -217,12 +204,6 @@ impl Settings {
                 text.push_str(&format!("{name} {bytes}\n"));
             }
         }
-        if let Some(Habits { capacity_bytes, dirties, backoff_ns, wake_ns }) = self.measured {
-            let dirties = u8::from(dirties);
-            text.push_str(&format!(
-                "{MEASURED} {capacity_bytes} {dirties} {backoff_ns} {wake_ns}\n"
-            ));
-        }
         text
     }
 
@@ -241,11 +222,6 @@ impl Settings {
                     settings.segment_shift = Some(shift as u32);
                 }
                 (ATOMIC, &[bytes]) => settings.atomic_bytes = Some(bytes),
-                (MEASURED, &[capacity_bytes, dirties, backoff_ns, wake_ns]) => {
-                    let dirties = dirties != 0;
-                    settings.measured =
-                        Some(Habits { capacity_bytes, dirties, backoff_ns, wake_ns });
-                }
                 _ => return Err(wrong()),
             }
         }
@@ -280,19 +256,15 @@ mod tests {
 
     #[test]
     fn settings_survive_a_round_trip_and_unknown_lines_are_named() {
-        let habits =
-            Habits { capacity_bytes: 1 << 20, dirties: true, backoff_ns: 900, wake_ns: 21_000 };
         let settings = Settings {
             capacity_bytes: Some(1 << 21),
             segment_bytes: None,
             segment_shift: Some(4),
             atomic_bytes: Some(512),
-            measured: Some(habits),
         };
         assert_eq!(Settings::parse(&settings.text()), Ok(settings));
         assert_eq!(Settings::parse("\n# all\n"), Ok(Settings::default()));
-        let wrong =
-            ["capacity_bytes", "capacity_bytes x", "speed 9", "measured 1 2", "segment_shift 9"];
+        let wrong = ["capacity_bytes", "capacity_bytes x", "speed 9", "segment_shift 9"];
         for line in wrong {
             assert_eq!(Settings::parse(line), Err(line.to_owned()));
         }

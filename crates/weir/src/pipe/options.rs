@@ -1,26 +1,24 @@
 //! The options of pipes and their ends, and how the defaults complete them.
 
-use super::defaults::{Settings, known_caches, out_of_range};
+use super::defaults::{Settings, out_of_range};
 use crate::connect::acceptor::wait_until;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::park::{Timeout, Waiting};
 use std::time::Instant;
-use weir_policy::pipe::{Habits, OutOfRange, PipeShape};
+use weir_policy::pipe::{OutOfRange, PipeShape};
 
 /// The options of an end.
 #[derive(Clone, Debug, Default)]
 pub struct EndOptions {
     waiting: Waiting,
-    dirties: Option<bool>,
-    backoff_ns: Option<u64>,
     most_bytes: Option<u64>,
 }
 
 /// The options of a new pipe, and of its ends until they are handed on.
 ///
-/// Values that are not set come from the environment, from `weir tune`, from what was measured on
-/// this machine, or from the sizes of its caches.
+/// Values that are not set come from the environment, from `weir tune`, or from the sizes of this
+/// machine's caches.
 ///
 /// ```
 /// let options = weir::Options::new().capacity_bytes(1 << 20).segment_bytes(64 << 10);
@@ -81,18 +79,6 @@ impl Options {
         self
     }
 
-    /// Sets [`ReaderOptions::dirties`] of the reader.
-    pub fn dirties(mut self, dirties: bool) -> Options {
-        self.end.dirties = Some(dirties);
-        self
-    }
-
-    /// Sets [`ReaderOptions::backoff_ns`] of the reader.
-    pub fn backoff_ns(mut self, ns: u64) -> Options {
-        self.end.backoff_ns = Some(ns);
-        self
-    }
-
     /// Sets [`WriterOptions::most_bytes`] of the writer.
     pub fn most_bytes(mut self, bytes: u64) -> Options {
         self.end.most_bytes = Some(bytes);
@@ -108,19 +94,16 @@ impl Options {
     pub(crate) fn resolve_or(&self, refused: fn(OutOfRange) -> Error) -> Result<Resolved> {
         let settings = Settings::in_force()?;
         let end = &self.end;
-        let mut habits = settings.habits();
-        let dirties = Dirties { asked: end.dirties, habits };
-        habits.backoff_ns = end.backoff_ns.unwrap_or(habits.backoff_ns);
-        habits.capacity_bytes = settings.capacity_bytes.unwrap_or(habits.capacity_bytes);
+        let usual_bytes = settings.usual_bytes();
         // A size that was not asked for fits itself to those that were.
-        let capacity = self.capacity_bytes.unwrap_or(habits.capacity_bytes);
+        let capacity = self.capacity_bytes.unwrap_or(usual_bytes);
         let (asked, usual) = (
             (self.segment_bytes, self.atomic_bytes),
             (settings.segment_of(capacity), settings.atomic_bytes),
         );
         let shape = PipeShape::fitted(memory::page_bytes(), capacity, asked, usual);
         let (waiting, most_bytes) = (end.waiting, end.most_bytes);
-        Ok(Resolved { shape: shape.map_err(refused)?, habits, dirties, waiting, most_bytes })
+        Ok(Resolved { shape: shape.map_err(refused)?, usual_bytes, waiting, most_bytes })
     }
 }
 
@@ -156,20 +139,6 @@ impl ReaderOptions {
     /// Sets how the end waits.
     pub fn waiting(mut self, waiting: Waiting) -> ReaderOptions {
         self.0.waiting = waiting;
-        self
-    }
-
-    /// Sets whether the reader stores into cache lines it has read. By default it does in a ring that
-    /// fits the second-level cache, and otherwise as measured.
-    pub fn dirties(mut self, dirties: bool) -> ReaderOptions {
-        self.0.dirties = Some(dirties);
-        self
-    }
-
-    /// Sets how long a streaming reader that has run dry lets the writer run ahead, at most 1 ms;
-    /// 0: never.
-    pub fn backoff_ns(mut self, ns: u64) -> ReaderOptions {
-        self.0.backoff_ns = Some(ns);
         self
     }
 }
@@ -224,22 +193,8 @@ impl AsRef<EndOptions> for WriterOptions {
 #[derive(Clone, Copy, Debug)]
 pub struct Resolved {
     pub shape: PipeShape,
-    pub habits: Habits,
-    pub dirties: Dirties,
+    /// The capacity of pipes of which none was asked for.
+    pub usual_bytes: u64,
     pub waiting: Waiting,
     pub most_bytes: Option<u64>,
-}
-
-/// Whether a reader stores into each line it has read, by the size of its ring.
-#[derive(Clone, Copy, Debug)]
-pub struct Dirties {
-    asked: Option<bool>,
-    habits: Habits,
-}
-
-impl Dirties {
-    pub fn in_ring(self, ring_bytes: u64) -> bool {
-        let by_size = || self.habits.dirties_in(ring_bytes, known_caches().second_bytes);
-        self.asked.unwrap_or_else(by_size)
-    }
 }

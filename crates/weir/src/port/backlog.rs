@@ -113,7 +113,7 @@ impl SlotBacklog {
         }
         let (end, ring) = reader.parts()?;
         ring.copy_out(&*end.map, to.len(), 0, to);
-        ring.consume(&*end.map, to.len(), end.dirtying.now());
+        ring.consume(to.len());
         reader.settle(1, to.len())
     }
 

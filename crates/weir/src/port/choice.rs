@@ -43,8 +43,6 @@ pub struct Choice {
     current: Option<u32>,
     /// The writer that was served last.
     pub last: Option<u32>,
-    /// Writers run on the reader's CPU, as far as was seen when the reader last waited.
-    pub shares_cpu: bool,
     turns: u32,
     all_seen: Instant,
     unfinished: Unfinished,
@@ -71,7 +69,6 @@ impl Choice {
             usual: Usual::default(),
             current: None,
             last: None,
-            shares_cpu: false,
             turns: 0,
             all_seen: Instant::now(),
             unfinished: Unfinished::new(options.most_unfinished_bytes),
@@ -213,7 +210,7 @@ impl Choice {
             let mut someone_owes = false;
             for _ in 0..self.hot.len() {
                 let Some((place, pace)) = self.hot.pop() else { break };
-                let (alone, shares_cpu) = (self.hot.is_empty(), self.shares_cpu);
+                let alone = self.hot.is_empty();
                 let long_turn = match pace {
                     TurnPace::Busy => self.usual.begin_turn(self.hot.len()),
                     TurnPace::New => 0,
@@ -230,7 +227,6 @@ impl Choice {
                         TurnPace::Busy => slot.turn.begin_long(slot.share, long_turn),
                     }
                     if slot.turn.goes_on() {
-                        slot.reader.parts()?.0.dirtying.shares_cpu(shares_cpu);
                         (self.current, self.last) = (Some(place), Some(place));
                         return Ok(Some(place));
                     }

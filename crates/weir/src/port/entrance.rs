@@ -3,12 +3,13 @@
 use super::slot::{WriterSlot, WriterSlots};
 use super::{PortOptions, WriterId};
 use crate::connect::acceptor::Arrival;
-use crate::connect::board::welcome;
+use crate::connect::board::{ReaderSite, welcome};
+use crate::connect::lifeline::Lifeline;
 use crate::connect::passing::turn_away;
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, page_bytes};
-use crate::pipe::connection::Connection;
+use crate::pipe::connection::{Connection, Role};
 use crate::pipe::defaults::out_of_range;
 use crate::pipe::end::End;
 use crate::pipe::options::Resolved;
@@ -89,7 +90,10 @@ impl Entrance {
         let shape = PipeShape::new(page_bytes(), bytes, Some(bytes / WOKEN_AT), None)
             .map_err(out_of_range)?;
         let resolved = Resolved { shape, ..self.resolved };
-        let connection = Connection::of_port_ring(socket, &self.inbox, place, pidfd)?;
+        // The port's inbox is notified when the writer or its process dies.
+        let mut lifeline = Lifeline::start(socket, self.inbox.clone(), place)?.exclusive();
+        pidfd.map_or(Ok(()), |pidfd| lifeline.watch_process(pidfd))?;
+        let connection = Connection::over(lifeline, Role::Reader, ReaderSite::Ring);
         let mut end = End::new(None, map, connection, &resolved)?;
         // The shape that the writer wrote into the memory is not trusted.
         end.shape = shape;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use weir_policy::ready::{WAIT_UNITS, WorkBudget};
 use weir_ring::RingMemory;
 use weir_ring::account::add;
-use weir_ring::primitive::{AtomicU32, Ordering};
+use weir_ring::primitive::AtomicU32;
 use weir_ring::sleep;
 use weir_sys::forks::ParentOnly;
 
@@ -91,7 +91,7 @@ impl Rings {
         options: &PortOptions,
     ) -> Rings {
         let resolved = choice.resolved();
-        let spinner = Spinner::new(resolved.waiting, resolved.habits.wake_ns);
+        let spinner = Spinner::new(resolved.waiting);
         Rings {
             object: READ.object(acceptor.path()).into(),
             acceptor,
@@ -312,21 +312,15 @@ impl Rings {
         let Some(last) = choice.last.filter(|last| choice.hot.contains(*last)) else {
             return Ok(false);
         };
-        let alone = choice.hot.len() == 1;
         let (end, _) = choice.slot(last)?.reader.parts()?;
-        if alone {
-            end.head_start.give(!spinner.shares_cpu());
-        }
         let map = end.map.clone();
         // The CPU of the writer that was served last is the best guess for the others.
         let peer = || Role::Reader.say_cpu(map.header());
-        let moved_bytes = choice.board().account.bytes.load(Ordering::Relaxed);
         let look = || Ok(choice.sees()?.then_some(()));
-        let looks = spinner.quick_looks(moved_bytes);
+        let looks = spinner.quick_looks();
         let most = if spinner.only_spins() { until.at_most(LOOK_AT_ALL) } else { None };
         let until = most.map_or(until, Until::after);
-        let came = spinner.spin(looks, until, peer, || 0, || false, look)?.is_some();
-        choice.shares_cpu = spinner.shares_cpu();
+        let came = spinner.spin(looks, until, peer, || false, look)?.is_some();
         add(&choice.board().account.waiting.spun, came.into());
         Ok(true)
     }

@@ -72,7 +72,7 @@ pub struct StepLimits {
 /// A message in place, at the front of its writer's ring.
 pub struct InRing<'a> {
     map: &'a Map,
-    ring: &'a record::RecordReader,
+    ring: &'a record::RecordRingReader,
 }
 
 impl<'a> InRing<'a> {
@@ -321,7 +321,7 @@ impl WriterSlot {
             }
             // What was called may have forked.
             end.check_here()?;
-            ring.consume(&*end.map, bytes, end.dirtying.now());
+            ring.consume(bytes);
             // Room must be given back well within a lap of the ring. Until then the records that
             // were read still are there and look as if they had been sent again.
             let owes_much = ring.owes_much();

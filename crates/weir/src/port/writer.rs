@@ -2,22 +2,27 @@
 
 use super::{DATA, FIRST, HELLO, LAST, PortWriterOptions};
 use crate::connect::acceptor::hand_over;
+use crate::connect::board::ReaderSite;
+use crate::connect::lifeline::Lifeline;
 use crate::connect::name::{self, Subject};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result, Text};
+use crate::memory::Map;
 use crate::park::ready::wait_ready;
 use crate::park::{Timeout, Until, WaitSource};
-use crate::pipe::connection::Connection;
+use crate::pipe::connection::{Connection, Role, inbox_in};
 use crate::pipe::end::End;
 use crate::pipe::record::RecordWriter;
 use crate::pipe::storage::{copy_of, make_memory};
 use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_ring::account::Account;
 use weir_ring::layout::MESSAGE;
+use weir_sys::forks::ParentOnly;
 
 const CONNECT: Subject = Subject { operation: "open", noun: "port" };
 const WRITE: Subject = Subject { operation: "write to", noun: "port" };
@@ -81,7 +86,7 @@ impl PortWriter {
         drop(copy);
         let wait = |over| wait_ready(over, PollFlags::IN, Some(ANSWER_TIME));
         let heard = socket.get().is_some_and(|over| wait(over).is_ok_and(|heard| heard));
-        let connection = Connection::of_port_writer(socket, &map)?;
+        let connection = connection_over(socket, &map)?;
         let end = End::new(Some(file), map, connection, &resolved)?;
         let account = end.account_line();
         name::publish_socket_id(way, &account.port_device, &account.port_inode);
@@ -191,9 +196,9 @@ impl PortWriter {
     }
 
     fn check_length(&mut self, bytes: usize) -> Result<()> {
-        let board = self.end()?.life.board();
-        let most = board.map_or(weir_policy::pipe::MOST_BYTES, |board| board.most_bytes);
-        if board.is_some() {
+        let slot = self.end()?.life.latest_site().slot();
+        let most = slot.map_or(weir_policy::pipe::MOST_BYTES, |slot| slot.most_bytes);
+        if slot.is_some() {
             self.unasked_bytes = self.piece_bytes.min(usize::try_from(most).unwrap_or(usize::MAX));
         }
         if bytes as u64 <= most {
@@ -238,8 +243,8 @@ impl PortWriter {
     /// [`ErrorKind::Forked`].
     pub fn room(&mut self) -> Result<usize> {
         // What a port takes is known once it has let this writer in.
-        let board = self.end()?.life.board();
-        let most = board.map_or(usize::MAX, |board| board.most_bytes as usize);
+        let slot = self.end()?.life.latest_site().slot();
+        let most = slot.map_or(usize::MAX, |slot| slot.most_bytes as usize);
         // A piece, halved until it fits. Records take up to twice their length.
         let mut bytes = self.piece_bytes.min(most);
         while bytes > 0 && !self.inner.fits(bytes).map_err(|error| self.explain(error))? {
@@ -258,7 +263,7 @@ impl PortWriter {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn is_let_in(&mut self) -> Result<bool> {
-        Ok(self.end()?.life.board().is_some())
+        Ok(self.end()?.life.latest_site().slot().is_some())
     }
 
     /// The path of the port.
@@ -282,6 +287,16 @@ impl PortWriter {
         self.end()?;
         self.inner.poll_descriptor()
     }
+}
+
+/// The connection of a writer, which watches the reader's process as well, where the kernel supports
+/// it.
+fn connection_over(socket: ParentOnly, map: &Arc<Map>) -> Result<Connection> {
+    let pidfd = socket.get().and_then(|socket| weir_sys::peer::pidfd(socket).ok());
+    let inbox = inbox_in(map, Role::Writer);
+    let mut lifeline = Lifeline::start(socket, inbox, 0)?.exclusive();
+    pidfd.map_or(Ok(()), |pidfd| lifeline.watch_process(pidfd))?;
+    Ok(Connection::over(lifeline, Role::Writer, ReaderSite::Board(OnceCell::new())))
 }
 
 impl Waitable for PortWriter {
@@ -322,25 +337,5 @@ mod tests {
             (0..300).for_each(|_| send(&mut writer, b"small").expect("room"));
             assert_ne!(swap_cpu(&mut writer), 0, "it said where it runs");
         }
-    }
-
-    #[test]
-    fn a_writer_knows_how_many_there_are() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let name = directory.path().join("port");
-        let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
-        let options = PortWriterOptions::new();
-        let mut first = PortWriter::connect(&name, &options).expect("a writer");
-        let mut rivals = |port: &mut Port| {
-            // Lets in who has come, and removes who has gone.
-            while port.receive_timeout(&mut [0; 64], Duration::from_millis(100)).is_ok() {}
-            assert!(first.is_let_in().expect("no fork"));
-            first.inner.parts().expect("no fork").0.life.rivals()
-        };
-        assert_eq!(rivals(&mut port), 1);
-        let second = PortWriter::connect(&name, &options).expect("a writer");
-        assert_eq!(rivals(&mut port), 2);
-        drop(second);
-        assert_eq!(rivals(&mut port), 1);
     }
 }

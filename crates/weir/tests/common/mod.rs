@@ -7,7 +7,6 @@ use seccompiler::{
     SeccompRule,
 };
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -213,17 +212,6 @@ pub fn private_bytes() -> usize {
     let line = text.lines().find(|line| line.starts_with("RssAnon:")).expect("told");
     let number = line.split_ascii_whitespace().nth(1).and_then(|word| word.parse::<usize>().ok());
     number.expect("a number") * 1024
-}
-
-/// Lines of a pipe's memory that hold nothing but 0xff, as they were written, and those to whose first
-/// byte a reader has stored 0 since.
-pub fn lines_left_and_stored_to(memory: OwnedFd) -> (usize, usize) {
-    let memory = std::fs::File::from(memory);
-    let mut bytes = vec![0; memory.metadata().expect("known").len() as usize];
-    memory.read_exact_at(&mut bytes, 0).expect("read");
-    let lines = bytes.chunks(64).filter(|line| line[1..].iter().all(|byte| *byte == 0xff));
-    let (stored_to, left): (Vec<&[u8]>, Vec<&[u8]>) = lines.partition(|line| line[0] == 0);
-    (left.len(), stored_to.len())
 }
 
 /// Makes a call that forks in its midst, when it calls what it is given. The child continues in the

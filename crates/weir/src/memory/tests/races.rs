@@ -11,7 +11,7 @@ use crate::memory::map::{Extent, Map};
 use std::sync::atomic::Ordering;
 use std::thread;
 use weir_ring::layout::{self, PipeHeader};
-use weir_ring::record::{RecordReader, RecordWriter};
+use weir_ring::record::{RecordRingReader, RecordRingWriter};
 use weir_ring::stream::{StreamReader, StreamWriter};
 
 const LAPS: u32 = if cfg!(miri) { 40 } else { 20_000 };
@@ -49,8 +49,8 @@ fn a_record_that_is_given_up_is_zeroed_beside_the_word_that_the_reader_loads() {
         let map = &map_of(kind);
         thread::scope(|scope| {
             scope.spawn(move || {
-                let mut writer = RecordWriter::resume(map).expect("sound");
-                let fill = |writer: &RecordWriter, what: u32| {
+                let mut writer = RecordRingWriter::resume(map).expect("sound");
+                let fill = |writer: &RecordRingWriter, what: u32| {
                     if kind == layout::MESSAGE {
                         writer.put_header(map, what);
                     }
@@ -78,7 +78,7 @@ fn a_record_that_is_given_up_is_zeroed_beside_the_word_that_the_reader_loads() {
                     writer.allow_fast(1);
                 }
             });
-            let mut reader = RecordReader::resume(map).expect("sound");
+            let mut reader = RecordRingReader::resume(map).expect("sound");
             for lap in 0..LAPS {
                 assert_eq!(until(|| reader.look(map).expect("sound")), bytes);
                 assert!(kind == layout::RECORD || reader.header(map) == lap);
@@ -88,7 +88,7 @@ fn a_record_that_is_given_up_is_zeroed_beside_the_word_that_the_reader_loads() {
                     reader.take_fast(map, &mut out);
                 } else {
                     reader.copy_out(map, bytes, 0, &mut out);
-                    reader.consume(map, bytes, true);
+                    reader.consume(bytes);
                 }
                 assert_eq!(out, vec![lap as u8; bytes]);
                 reader.give_back(map);
@@ -114,7 +114,7 @@ fn bytes_of_a_stream_are_handed_over_by_its_positions() {
         for lap in 0..LAPS {
             until(|| (reader.available(map, 256).expect("sound") >= 256).then_some(()));
             let mut out = [0; 256];
-            reader.take(map, &mut out, true);
+            reader.take(map, &mut out);
             reader.publish(map);
             assert_eq!(out, [lap as u8; 256]);
         }

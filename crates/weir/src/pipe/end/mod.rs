@@ -5,7 +5,7 @@ use crate::connect::peer::Ending;
 use crate::error::{Error, ErrorKind, Result, Text};
 use crate::memory::{Map, MapHere};
 use crate::park::doorbell::Doorbell;
-use crate::park::{HeadStart, Parked, QuickLooks, Spinner, Until, barrier};
+use crate::park::{HeadStart, Parked, Spinner, Until, barrier};
 use crate::pipe::claim::ClaimedFile;
 use crate::pipe::connection::{Connection, Role};
 use crate::pipe::handle::Half;
@@ -22,13 +22,11 @@ use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{Area, RingMemory, sleep};
 use weir_sys::forks::ParentOnly;
 
-mod dirtying;
 pub mod drain;
 mod fences;
 mod moving;
 mod tuning;
 
-use dirtying::Dirtying;
 use drain::SpillReports;
 use fences::Fences;
 use tuning::Tuning;
@@ -37,11 +35,11 @@ use tuning::Tuning;
 /// of the kernel's clock would cost more than the sleep.
 pub const WRITER_SLICE: Duration = Duration::from_millis(20);
 
-/// Looks of a writer that spins after which it takes less room than a segment: some milliseconds.
+/// Looks of a writer that spins after which it sleeps if a thread drains: some milliseconds.
 pub const MANY_LOOKS: u32 = 1 << 16;
 
-/// Calls of a writer between two looks at requests from outside and at its CPU.
-pub const LOOK_EVERY: u32 = 256;
+/// Calls of a writer between two checks of requests from outside and of its CPU.
+pub const CHECK_EVERY: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
@@ -57,7 +55,6 @@ pub struct End {
     pub life: Connection,
     pub shape: PipeShape,
     pub head_start: HeadStart,
-    pub dirtying: Dirtying,
     role: Role,
     /// `None` at a port's reader, which saves the descriptors. The seals of its rings keep a memory
     /// from coming twice.
@@ -128,11 +125,10 @@ impl End {
     ) -> End {
         let mut end = End {
             shape: resolved.shape,
-            head_start: HeadStart::new(resolved.waiting, resolved.habits.backoff_ns),
-            dirtying: Dirtying::new(resolved.dirties),
+            head_start: HeadStart::new(resolved.waiting),
             role: life.role(),
             file,
-            spinner: Spinner::new(resolved.waiting, resolved.habits.wake_ns),
+            spinner: Spinner::new(resolved.waiting),
             fences: Fences::default(),
             tuning: Tuning::new(resolved),
             spill_reports: SpillReports::default(),
@@ -149,7 +145,6 @@ impl End {
 
     /// Publishes what the other end and `weir stat` look for in a memory.
     fn introduce(&mut self) {
-        self.dirtying.enter(self.map.extent().ring_bytes, self.spinner.shares_cpu());
         if self.take_up_tuning().is_some() {
             // A call of the writer moves there.
             self.tuning.forget_seen();
@@ -172,21 +167,21 @@ impl End {
         self.role.account(self.header())
     }
 
-    /// Counts a call of a writer. Returns whether it is time to look at requests from outside and
-    /// at the CPU.
+    /// Counts a call of a writer. Returns whether it is time to [check](End::check_requests) what was
+    /// asked for from outside.
     #[inline(always)]
-    pub fn looks_around(&self) -> bool {
+    pub fn is_time_to_check(&self) -> bool {
         let calls = self.calls.get().wrapping_add(1);
         self.calls.set(calls);
-        calls.is_multiple_of(LOOK_EVERY)
+        calls.is_multiple_of(CHECK_EVERY)
     }
 
     /// Returns the memory if all is as it was at the writer's last call: this is the same process,
-    /// the reader is there, and it is not yet time to look around. Counts the call.
+    /// the reader is there, and it is not yet time to check requests. Counts the call.
     #[inline(always)]
     pub fn as_before(&self) -> Option<MapHere<'_>> {
         let map = self.map.here()?;
-        let is_as_before = !self.is_gone_from(map, Role::Reader) && !self.looks_around();
+        let is_as_before = !self.is_gone_from(map, Role::Reader) && !self.is_time_to_check();
         is_as_before.then_some(map)
     }
 
@@ -222,7 +217,7 @@ impl End {
     /// Tells the other end on which CPU this one runs, and adopts what was asked for. Returns
     /// sizes of another capacity, if they were asked for and the writer may adopt them. Called now
     /// and then.
-    pub fn look_around(&mut self) -> Option<PipeShape> {
+    pub fn check_requests(&mut self) -> Option<PipeShape> {
         self.say_cpu();
         self.fences.be_reached(self.role.other().sleep(self.map.header()));
         self.take_up_tuning()
@@ -385,11 +380,11 @@ impl End {
         }
     }
 
-    /// Begins a wait for the other end. Returns the quick looks that come first.
+    /// Begins a wait for the other end. Returns how many quick looks come first.
     ///
     /// What a wait costs is counted here, before the looks: what they find is used at once.
     #[inline(never)]
-    pub fn begin_wait(&mut self) -> QuickLooks {
+    pub fn begin_wait(&mut self) -> u32 {
         let words = self.map.header();
         add(&self.role.account(words).waiting.waits, 1);
         if self.role == Role::Reader {
@@ -398,9 +393,7 @@ impl End {
             self.head_start.give(!self.spinner.shares_cpu());
             self.head_start.moved(1);
         }
-        self.dirtying.shares_cpu(self.spinner.shares_cpu());
-        let moved_bytes = self.account_line().bytes.load(Ordering::Relaxed);
-        self.spinner.quick_looks(moved_bytes)
+        self.spinner.quick_looks()
     }
 
     /// Counts a wait that spinning has ended.
@@ -420,20 +413,19 @@ impl End {
         self.spin_after(looks, until, look)
     }
 
-    /// As [`End::spin`], for a wait that has begun: makes these quick looks, and continues.
+    /// As [`End::spin`], for a wait that has begun: makes so many quick looks, and continues.
     #[inline]
     pub fn spin_after<T>(
         &mut self,
-        looks: QuickLooks,
+        looks: u32,
         until: Until,
         mut look: impl FnMut(MapHere<'_>) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         let Some(map) = self.map.here() else { return Err(self.elsewhere()) };
         let (words, life, role) = (map.words(), &*self.life, self.role);
         let gone = || role.other().has_closed(words) || life.is_dead();
-        let rivals = || self.life.rivals();
         let peer = || role.say_cpu(words);
-        let found = self.spinner.spin(looks, until, peer, rivals, gone, || look(map))?;
+        let found = self.spinner.spin(looks, until, peer, gone, || look(map))?;
         if found.is_some() {
             self.spun(map);
         }

@@ -17,8 +17,7 @@ pub struct Tuning {
 impl Tuning {
     pub fn new(resolved: &Resolved) -> Tuning {
         let capacity = resolved.shape.capacity_bytes();
-        let wishes =
-            CapacityWishes::new(capacity, resolved.habits.capacity_bytes, resolved.most_bytes);
+        let wishes = CapacityWishes::new(capacity, resolved.usual_bytes, resolved.most_bytes);
         Tuning { seen: 0, wishes }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, MapHere, View};
-use crate::park::{QuickLooks, Timeout, look_quickly};
+use crate::park::{Timeout, look_quickly};
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, WaitOutcome, account_taken};
 use crate::pipe::endpoint::{Endpoint, Ring};
@@ -26,9 +26,9 @@ use weir_ring::{Corrupt, record};
 /// assert_eq!(reader.receive(&mut buffer)?, None);
 /// # Ok::<(), weir::Error>(())
 /// ```
-pub type RecordReader = Endpoint<record::RecordReader>;
+pub type RecordReader = Endpoint<record::RecordRingReader>;
 
-impl Endpoint<record::RecordReader> {
+impl Endpoint<record::RecordRingReader> {
     /// Receives the next record into `buffer`, waiting for it as long as it takes. Returns its
     /// length, or `None` once the writer is gone and every record is received.
     ///
@@ -109,7 +109,7 @@ impl Endpoint<record::RecordReader> {
         if bytes > buffer.len() {
             return Err(too_small(end, bytes, buffer.len()));
         }
-        take(ring, &end.here()?, &mut buffer[..bytes], end.dirtying.now());
+        take(ring, &end.here()?, &mut buffer[..bytes]);
         settle(end, ring, 1, bytes);
         Ok(Some(bytes))
     }
@@ -133,7 +133,7 @@ impl Endpoint<record::RecordReader> {
         let shown = &mut Shown { end, ring, records: 0, bytes: 0 };
         let mut map = shown.end.here()?;
         loop {
-            take(shown.ring, &map, &mut buffer[..next], shown.end.dirtying.now());
+            take(shown.ring, &map, &mut buffer[..next]);
             shown.records += 1;
             shown.bytes += next;
             see(&buffer[..next]);
@@ -224,9 +224,7 @@ impl Endpoint<record::RecordReader> {
             // for this room.
             give_back(end, ring);
         }
-        if let Some(found) =
-            end.spin_after(QuickLooks::NONE, until, |map| ring.look(&map).map_err(fail))?
-        {
+        if let Some(found) = end.spin_after(0, until, |map| ring.look(&map).map_err(fail))? {
             return Ok(Some(found));
         }
         give_back(end, ring);
@@ -238,13 +236,13 @@ impl Endpoint<record::RecordReader> {
     }
 }
 
-impl Ring for record::RecordReader {
+impl Ring for record::RecordRingReader {
     const ROLE: Role = Role::Reader;
     const KIND: u32 = RECORD;
     type Options = ReaderOptions;
 
-    fn resume(map: &Map) -> std::result::Result<record::RecordReader, Corrupt> {
-        record::RecordReader::resume(map)
+    fn resume(map: &Map) -> std::result::Result<record::RecordRingReader, Corrupt> {
+        record::RecordRingReader::resume(map)
     }
 
     fn leave(&mut self, map: &Map) {
@@ -265,7 +263,7 @@ impl Ring for record::RecordReader {
 /// that panicked.
 struct Shown<'a> {
     end: &'a mut End,
-    ring: &'a mut record::RecordReader,
+    ring: &'a mut record::RecordRingReader,
     records: usize,
     bytes: usize,
 }
@@ -282,19 +280,12 @@ impl Drop for Shown<'_> {
 /// Waits for the word of the next record, as long as the quick looks take. Returns the memory too,
 /// which it knows to be here.
 #[inline(always)]
-fn look_soon<'a>(end: &'a mut End, ring: &record::RecordReader) -> Option<(u32, MapHere<'a>)> {
+fn look_soon<'a>(end: &'a mut End, ring: &record::RecordRingReader) -> Option<(u32, MapHere<'a>)> {
     let looks = end.begin_wait();
     let map = end.map.here()?;
     let is_gone = || end.is_gone_from(map, Role::Writer);
-    // Where a full fence is the better rest, looks that follow each other more closely were worse
-    // (docs/design/pipe.md). So only looks with another rest between them go to a place that was
-    // found before.
-    let word = if looks.rest_by_fences() {
-        look_quickly(looks, is_gone, || ring.find(&map))?
-    } else {
-        let next = ring.next(&map);
-        look_quickly(looks, is_gone, || next.find())?
-    };
+    let next = ring.next(&map);
+    let word = look_quickly(looks, is_gone, || next.find())?;
     add(&map.words().reader_account.waiting.spun, 1);
     Some((word, map))
 }
@@ -302,28 +293,33 @@ fn look_soon<'a>(end: &'a mut End, ring: &record::RecordReader) -> Option<(u32, 
 /// Copies a record out that is as long as the last one and as the buffer, and adds it to the account.
 /// Returns whether it is time to give room back.
 #[inline(always)]
-fn take_fast(ring: &mut record::RecordReader, map: MapHere<'_>, buffer: &mut [u8]) -> bool {
+fn take_fast(ring: &mut record::RecordRingReader, map: MapHere<'_>, buffer: &mut [u8]) -> bool {
     let owes_much = ring.take_fast(&map, buffer);
     account_taken(map, 1, buffer.len()) || owes_much
 }
 
 /// Copies the next record out, and goes past it.
 #[inline(always)]
-fn take(ring: &mut record::RecordReader, map: &MapHere<'_>, to: &mut [u8], dirties: bool) {
+fn take(ring: &mut record::RecordRingReader, map: &MapHere<'_>, to: &mut [u8]) {
     ring.copy_out(map, to.len(), 0, to);
-    ring.consume(map, to.len(), dirties);
+    ring.consume(to.len());
 }
 
 /// Counts what was received, and gives its room back if it is time.
 #[inline(always)]
-pub(crate) fn settle(end: &mut End, ring: &mut record::RecordReader, records: usize, bytes: usize) {
+pub(crate) fn settle(
+    end: &mut End,
+    ring: &mut record::RecordRingReader,
+    records: usize,
+    bytes: usize,
+) {
     let is_awaited = end.taken(records as u32, bytes);
     settled(end, ring, ring.owes_much() || is_awaited);
 }
 
 /// Ends a call that received something and counted it. Gives the room back if it `is_time`.
 #[inline(always)]
-fn settled(end: &mut End, ring: &mut record::RecordReader, is_time: bool) {
+fn settled(end: &mut End, ring: &mut record::RecordRingReader, is_time: bool) {
     if is_time {
         give_back(end, ring);
     }
@@ -333,7 +329,7 @@ fn settled(end: &mut End, ring: &mut record::RecordReader, is_time: bool) {
 /// Gives the room of received records back, and wakes a writer that waits for it.
 #[cold]
 #[inline(never)]
-pub(crate) fn give_back(end: &mut End, ring: &mut record::RecordReader) {
+pub(crate) fn give_back(end: &mut End, ring: &mut record::RecordRingReader) {
     if ring.owes() {
         ring.give_back(&*end.map);
     }
@@ -400,7 +396,7 @@ impl Loan<'_> {
     /// This is a forked child, and the end is its parent's.
     pub fn consume(self) -> Result<()> {
         let (end, ring) = self.reader.parts()?;
-        ring.consume(&*end.map, self.bytes, false);
+        ring.consume(self.bytes);
         settle(end, ring, 1, self.bytes);
         Ok(())
     }

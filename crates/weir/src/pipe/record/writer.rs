@@ -1,16 +1,15 @@
 //! The writer of a record pipe.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Map, SharedPage, ViewMut};
+use crate::memory::{Map, ViewMut};
 use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
-use crate::pipe::end::{End, LOOK_EVERY, MANY_LOOKS, WaitOutcome, drain};
+use crate::pipe::end::{CHECK_EVERY, End, MANY_LOOKS, WaitOutcome, drain};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::corrupt;
 use weir_ring::account::raise;
-use weir_ring::board::Board;
-use weir_ring::layout::{MESSAGE, PipeHeader, RECORD, SleepLine};
+use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
 use weir_ring::{Area, Corrupt, RingMemory, record};
 
@@ -25,9 +24,9 @@ use weir_ring::{Area, Corrupt, RingMemory, record};
 /// assert_eq!(full.kind(), ErrorKind::TimedOut);
 /// # Ok::<(), weir::Error>(())
 /// ```
-pub type RecordWriter = Endpoint<record::RecordWriter>;
+pub type RecordWriter = Endpoint<record::RecordRingWriter>;
 
-impl Endpoint<record::RecordWriter> {
+impl Endpoint<record::RecordRingWriter> {
     /// Sends a record, waiting for room as long as it takes.
     ///
     /// # Errors
@@ -71,7 +70,7 @@ impl Endpoint<record::RecordWriter> {
     }
 
     /// Sends a record in as few instructions as can be, if it is as long as the last one, there is
-    /// known to be room, and it is not yet time to look around. Returns false if it is not sent, or
+    /// known to be room, and it is not yet time to check requests. Returns false if it is not sent, or
     /// the reader is gone.
     ///
     /// Whether the reader is gone is asked after the record is there for it: a record that nobody will
@@ -90,12 +89,12 @@ impl Endpoint<record::RecordWriter> {
     }
 
     /// Sends a record of any length. Unless there is known to be room and all is as at the last call, it
-    /// looks around first, and waits for room.
+    /// checks requests first, and waits for room.
     #[inline(never)]
     fn send_slow(&mut self, header: Option<u32>, bytes: &[u8], timeout: Timeout) -> Result<()> {
-        // A record of the last one's length comes here once it is time to look around.
-        let looks_around = self.ring.is_as_long_as_last(bytes.len()) || !self.has_room(bytes.len());
-        if looks_around {
+        // A record of the last one's length comes here once it is time to check requests.
+        let checks = self.ring.is_as_long_as_last(bytes.len()) || !self.knows_room_for(bytes.len());
+        if checks {
             self.find_room(bytes.len(), timeout)?;
         }
         let Endpoint { end, ring } = self;
@@ -106,8 +105,8 @@ impl Endpoint<record::RecordWriter> {
         ring.fill(&map, bytes.len(), 0, bytes);
         ring.commit(&map, bytes.len());
         end.published(map, bytes.len());
-        if looks_around {
-            ring.allow_fast(LOOK_EVERY.into());
+        if checks {
+            ring.allow_fast(CHECK_EVERY.into());
         }
         Ok(())
     }
@@ -134,7 +133,7 @@ impl Endpoint<record::RecordWriter> {
     pub(crate) fn fits(&mut self, bytes: usize) -> Result<bool> {
         let (end, ring) = self.parts()?;
         let needed = ring.footprint(bytes);
-        ring.has_room(&*end.map, needed).map_err(|c| corrupt(Role::Writer, c))
+        has_room(ring, &*end.map, needed)
     }
 
     /// Makes sure that there is room for all these records now, and fails as
@@ -190,12 +189,12 @@ impl Endpoint<record::RecordWriter> {
     /// Makes sure that there is room for a record.
     #[inline]
     fn make_room(&mut self, bytes: usize, timeout: Timeout) -> Result<()> {
-        if self.has_room(bytes) { Ok(()) } else { self.find_room(bytes, timeout) }
+        if self.knows_room_for(bytes) { Ok(()) } else { self.find_room(bytes, timeout) }
     }
 
     /// Whether there is known to be room, and all is as at the last call.
     #[inline]
-    fn has_room(&mut self, bytes: usize) -> bool {
+    fn knows_room_for(&mut self, bytes: usize) -> bool {
         self.end.as_before().is_some() && self.ring.is_known_to_hold(bytes)
     }
 
@@ -212,77 +211,100 @@ impl Endpoint<record::RecordWriter> {
         self.find_room_of(needed, timeout)
     }
 
-    /// Waits until both areas have this room, of which neither has less in all.
+    /// Waits until both areas have this room, of which neither has less in all: spins, then sleeps.
     fn find_room_of(&mut self, needed: (u64, u64), timeout: Timeout) -> Result<()> {
         let (end, ring) = self.parts()?;
         let until = timeout.start();
         // The capacity of a record pipe stays as it is.
-        let _ = end.look_around();
+        let _ = end.check_requests();
         if end.is_gone() {
             return Err(end.other_is_gone());
         }
-        let (fail, most) = (|c| corrupt(Role::Writer, c), end.arena_bytes());
-        if ring.has_room(&*end.map, needed).map_err(fail)? {
+        if has_room(ring, &*end.map, needed)? {
             return Ok(());
         }
         raise(&end.account_line().largest_fill, end.shape.capacity_bytes() - ring.room().0);
         if until != Until::Now {
-            // A segment of room is worth moving the cache line, room for one record is not.
-            let segment = end.shape.segment_bytes();
-            let arena = if needed.1 > 0 { needed.1.max(segment) } else { 0 };
-            let plenty = (needed.0.max(segment), arena.min(most));
-            let (board, mut looks) = (end.life.page(), 0_u32);
-            // The board may say so once this writer is let in.
-            let is_outside = end.map.extent().kind == MESSAGE && board.is_none();
-            end.spin(until, |map| {
-                looks = looks.saturating_add(1);
-                let is_late = looks >= MANY_LOOKS;
-                let room = if is_late { needed } else { plenty };
-                // A thread that drains looks for writers that sleep.
-                let sleeps = is_late
-                    && (is_outside || drain::has_thread(drain_line(board.as_deref(), map.words())));
-                Ok((sleeps || ring.has_room(&map, room).map_err(fail)?).then_some(()))
-            })?;
+            spin_for_room(end, ring, needed, until)?;
         }
-        if ring.has_room(&*end.map, needed).map_err(fail)? {
+        if has_room(ring, &*end.map, needed)? {
             return Ok(());
         }
-        say_wanted(end, ring, needed);
-        let board = end.life.page();
-        let mut look = |map: &Map| {
-            let fits = ring.has_room(map, needed).map_err(fail)?;
-            // This end has announced that it waits, so the draining thread sees whose ring is full.
-            if !fits {
-                say_full(board.as_deref(), map);
-            }
-            Ok(fits)
-        };
-        let ended = if until == Until::Now {
-            end.arm();
-            let gone = end.is_gone();
-            match (look(&end.map)?, gone) {
-                (true, _) => WaitOutcome::Ready,
-                (false, true) => WaitOutcome::Gone,
-                (false, false) => return Err(end.error(ErrorKind::WouldBlock, "it is full")),
-            }
-        } else {
-            end.sleep(until, &mut look)?
-        };
-        match ended {
+        match sleep_for_room(end, ring, needed, until)? {
             WaitOutcome::Ready => Ok(()),
             WaitOutcome::Gone => Err(end.other_is_gone()),
+            WaitOutcome::TimedOut if until == Until::Now => {
+                Err(end.error(ErrorKind::WouldBlock, "it is full"))
+            }
             WaitOutcome::TimedOut => Err(end.error(ErrorKind::TimedOut, "it stayed full")),
         }
     }
 }
 
-impl Ring for record::RecordWriter {
+fn has_room(
+    ring: &mut record::RecordRingWriter,
+    map: &impl RingMemory,
+    needed: (u64, u64),
+) -> Result<bool> {
+    ring.has_room(map, needed).map_err(|c| corrupt(Role::Writer, c))
+}
+
+/// Spins until there is this room, or spinning no longer pays. It ends early where a thread drains: that
+/// looks for writers that sleep.
+fn spin_for_room(
+    end: &mut End,
+    ring: &mut record::RecordRingWriter,
+    needed: (u64, u64),
+    until: Until,
+) -> Result<()> {
+    let (place, mut looks) = (end.life.site().sleep_place(), 0_u32);
+    // What is not known yet may have such a thread.
+    let is_unknown = end.life.site().is_unknown();
+    end.spin(until, |map| {
+        looks = looks.saturating_add(1);
+        let may_drain = || is_unknown || drain::has_thread(place.line(map.words()));
+        let ends = looks >= MANY_LOOKS && may_drain() || has_room(ring, &map, needed)?;
+        Ok(ends.then_some(()))
+    })?;
+    Ok(())
+}
+
+/// Sleeps until there is this room. A call that does not wait looks once more.
+fn sleep_for_room(
+    end: &mut End,
+    ring: &mut record::RecordRingWriter,
+    needed: (u64, u64),
+    until: Until,
+) -> Result<WaitOutcome> {
+    say_wanted(end, ring, needed);
+    let place = end.life.site().sleep_place();
+    let mut look = |map: &Map| {
+        let fits = has_room(ring, map, needed)?;
+        // This end has announced that it waits, so the draining thread sees whose ring is full.
+        if !fits {
+            drain::say_full(place.line(map.header()));
+        }
+        Ok(fits)
+    };
+    if until != Until::Now {
+        return end.sleep(until, &mut look);
+    }
+    end.arm();
+    let gone = end.is_gone();
+    Ok(match (look(&end.map)?, gone) {
+        (true, _) => WaitOutcome::Ready,
+        (false, true) => WaitOutcome::Gone,
+        (false, false) => WaitOutcome::TimedOut,
+    })
+}
+
+impl Ring for record::RecordRingWriter {
     const ROLE: Role = Role::Writer;
     const KIND: u32 = RECORD;
     type Options = WriterOptions;
 
-    fn resume(map: &Map) -> std::result::Result<record::RecordWriter, Corrupt> {
-        record::RecordWriter::resume(map)
+    fn resume(map: &Map) -> std::result::Result<record::RecordRingWriter, Corrupt> {
+        record::RecordRingWriter::resume(map)
     }
 
     fn leave(&mut self, map: &Map) {
@@ -297,7 +319,7 @@ impl Ring for record::RecordWriter {
         let fits = self.has_room(&*end.map, self.footprint(wanted as usize));
         let fits = fits.map_err(|c| corrupt(Role::Writer, c))?;
         if !fits {
-            say_full(end.life.page().as_deref(), &end.map);
+            drain::say_full(end.life.site().sleep_place().line(end.map.header()));
         }
         Ok(fits || end.is_gone())
     }
@@ -307,18 +329,8 @@ impl Ring for record::RecordWriter {
     }
 }
 
-/// Has the ring drained, if its reader is elastic.
-fn say_full(board: Option<&SharedPage<Board>>, map: &Map) {
-    drain::say_full(drain_line(board, map.header()));
-}
-
-/// Where the thread of an elastic reader sleeps: at a port's board, or at the ring itself.
-fn drain_line<'a>(board: Option<&'a SharedPage<Board>>, own: &'a PipeHeader) -> &'a SleepLine {
-    board.map_or(&own.reader_sleep, |board| &board.words().sleep)
-}
-
 /// Publishes the writer's position, and what room it waits for in the ring and in the arena.
-fn say_wanted(end: &End, ring: &record::RecordWriter, needed: (u64, u64)) {
+fn say_wanted(end: &End, ring: &record::RecordRingWriter, needed: (u64, u64)) {
     ring.say_position(&*end.map);
     let sleep = &end.header().writer_sleep;
     sleep.wanted.store(needed.0, Ordering::Relaxed);

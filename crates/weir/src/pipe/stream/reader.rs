@@ -88,60 +88,74 @@ impl Endpoint<StreamReader> {
         self.read_until(buffer, timeout.into().start())
     }
 
+    /// Reads what is there, and mostly something is. Otherwise it waits first.
     pub(crate) fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
         self.end.check_here()?;
-        if buffer.is_empty() || !self.come(until)? {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let is_there = self.bytes_up_to(1)? > 0;
+        if !is_there && !self.wait_for_bytes(until)? {
             return Ok(0);
         }
         self.end.heed_writer();
-        let Endpoint { end, ring } = self;
-        let map = &*end.map;
-        let wanted = buffer.len() as u64;
-        let there = ring.available(map, wanted).map_err(|c| corrupt(Role::Reader, c))?;
-        let bytes = there.min(wanted) as usize;
-        let (shape, mut rest) = (end.shape, &mut buffer[..bytes]);
+        let there = self.bytes_up_to(buffer.len() as u64)?;
+        let bytes = there.min(buffer.len() as u64) as usize;
+        let mut rest = &mut buffer[..bytes];
         while !rest.is_empty() {
-            let step = shape.read_step_bytes(rest.len() as u64) as usize;
+            let step = self.end.shape.read_step_bytes(rest.len() as u64) as usize;
             let (now, later) = std::mem::take(&mut rest).split_at_mut(step);
+            self.take(now);
             rest = later;
-            ring.take(map, now, end.dirtying.now());
-            ring.publish(map);
-            let position = ring.position();
-            end.wake_other(|header| {
-                // Acquire: pairs with the release in `StreamWriter::publish`.
-                let written = header.writer.position.load(Ordering::Acquire);
-                let fill = written.wrapping_sub(position);
-                let room = shape.capacity_bytes().saturating_sub(fill);
-                shape.wakes_writer(room, header.writer_sleep.wanted.load(Ordering::Relaxed))
-            });
         }
+        let end = &mut self.end;
         raise(&end.account_line().largest_fill, there);
         end.taken(1, bytes);
         end.acted();
         Ok(bytes)
     }
 
-    /// Waits for something to read. Returns false once the writer is gone and everything is read.
-    fn come(&mut self, until: Until) -> Result<bool> {
+    /// The bytes that are known to be there, or all there are if fewer than these are known.
+    fn bytes_up_to(&mut self, bytes: u64) -> Result<u64> {
+        self.ring.available(&*self.end.map, bytes).map_err(|c| corrupt(Role::Reader, c))
+    }
+
+    /// Takes bytes that are there, gives their room back, and wakes a writer that waits for it.
+    fn take(&mut self, to: &mut [u8]) {
+        let Endpoint { end, ring } = self;
+        ring.take(&*end.map, to);
+        ring.publish(&*end.map);
+        let (shape, position) = (end.shape, ring.position());
+        end.wake_other(|header| {
+            // Acquire: pairs with the release in `StreamWriter::publish`.
+            let written = header.writer.position.load(Ordering::Acquire);
+            let room = shape.capacity_bytes().saturating_sub(written.wrapping_sub(position));
+            shape.wakes_writer(room, header.writer_sleep.wanted.load(Ordering::Relaxed))
+        });
+    }
+
+    /// Waits for something to read: spins, then sleeps. Returns false once the writer is gone and
+    /// everything is read.
+    #[cold]
+    fn wait_for_bytes(&mut self, until: Until) -> Result<bool> {
         loop {
-            let Endpoint { end, ring } = &mut *self;
-            let fail = |c| corrupt(Role::Reader, c);
-            if ring.available(&*end.map, 1).map_err(fail)? > 0 {
+            if self.bytes_up_to(1)? > 0 {
                 return Ok(true);
             }
-            if has_moved(end.header()) {
+            if has_moved(self.end.header()) {
                 self.go_on()?;
                 continue;
             }
+            let Endpoint { end, ring } = &mut *self;
             if until == Until::Now {
                 arm(end, ring);
                 let gone = end.is_gone();
                 // Looked at after `is_gone`: what the writer wrote before it went counts.
-                if look(ring, &*end.map)? {
-                    continue;
+                match (look(ring, &*end.map)?, gone) {
+                    (true, _) => continue,
+                    (false, true) => return Ok(false),
+                    (false, false) => return Err(end.error(ErrorKind::WouldBlock, "it is empty")),
                 }
-                let empty = end.error(ErrorKind::WouldBlock, "it is empty");
-                return if gone { Ok(false) } else { Err(empty) };
             }
             if end.spin(until, |map| Ok(look(ring, &map)?.then_some(())))?.is_some() {
                 continue;
@@ -158,10 +172,8 @@ impl Endpoint<StreamReader> {
 
     /// Moves to the memory that follows this one, if there is one and this is drained.
     fn go_on(&mut self) -> Result<()> {
-        let Endpoint { end, ring } = &mut *self;
-        let fail = |c| corrupt(Role::Reader, c);
         // Looked at after `has_moved`: the last bytes may have come before the announcement.
-        let is_over = has_moved(end.header()) && ring.available(&*end.map, 1).map_err(fail)? == 0;
+        let is_over = has_moved(self.end.header()) && self.bytes_up_to(1)? == 0;
         if is_over { self.follow() } else { Ok(()) }
     }
 
@@ -181,8 +193,8 @@ impl Endpoint<StreamReader> {
     /// # Errors
     /// [`ErrorKind::Corrupt`]: the memory is invalid.
     pub fn available(&mut self) -> Result<u64> {
-        let (end, ring) = self.parts()?;
-        ring.available(&*end.map, u64::MAX).map_err(|c| corrupt(Role::Reader, c))
+        self.end.check_here()?;
+        self.bytes_up_to(u64::MAX)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::park::{Timeout, Until};
 use crate::pipe::claim::ClaimedFile;
 use crate::pipe::connection::Role;
 use crate::pipe::defaults::out_of_range;
-use crate::pipe::end::{End, MANY_LOOKS, WaitOutcome, drain};
+use crate::pipe::end::{End, WaitOutcome, drain};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::{corrupt, say_shape};
@@ -63,34 +63,118 @@ impl Endpoint<StreamWriter> {
 
     fn write_until(&mut self, bytes: &[u8], until: Until) -> Result<usize> {
         self.end.check_here()?;
-        if self.end.looks_around() {
-            self.look_around();
+        if self.end.is_time_to_check() {
+            self.adopt_requests();
         }
-        let (whole, mut done) = (bytes.len() as u64, 0);
+        let mut done = 0;
         while done < bytes.len() {
-            let left = whole - done as u64;
-            let step = match self.step(whole, left, until) {
-                Ok(0) if done > 0 => break,
-                Ok(0) => return Err(self.none(until)),
-                Ok(step) => step as usize,
+            match self.write_some(&bytes[done..], bytes.len() as u64, until) {
+                Ok(0) if done == 0 => return Err(self.no_room(until)),
+                Ok(0) => break,
+                Ok(written) => done += written,
                 Err(error) => {
-                    self.wrote(done);
+                    self.count_call(done);
                     return Err(error.with_bytes(done));
                 }
-            };
-            let Endpoint { end, ring } = &mut *self;
-            ring.put(&*end.map, &bytes[done..done + step]);
-            ring.publish(&*end.map);
-            done += step;
-            add(&end.account_line().bytes, step as u64);
-            end.wake_other(|_| true);
+            }
         }
-        self.wrote(done);
+        self.count_call(done);
         Ok(done)
     }
 
-    /// Counts a write that has moved these bytes.
-    fn wrote(&mut self, bytes: usize) {
+    /// Writes up to a segment of the bytes that are `left` of a write of `whole` bytes. Mostly there
+    /// is room. Returns how many bytes it wrote, 0 once the time is over.
+    fn write_some(&mut self, left: &[u8], whole: u64, until: Until) -> Result<usize> {
+        if self.end.is_gone() {
+            return Err(self.end.other_is_gone());
+        }
+        let step = match self.step_now(left.len() as u64, whole)? {
+            0 => self.wait_for_step(left.len() as u64, whole, until)?,
+            step => step,
+        } as usize;
+        let Endpoint { end, ring } = self;
+        ring.put(&*end.map, &left[..step]);
+        ring.publish(&*end.map);
+        add(&end.account_line().bytes, step as u64);
+        end.wake_other(|_| true);
+        Ok(step)
+    }
+
+    /// How many of the bytes that are `left` there is room for now, a segment at most.
+    fn step_now(&mut self, left: u64, whole: u64) -> Result<u64> {
+        let shape = self.end.shape;
+        let room = self.room_up_to(left.min(shape.segment_bytes()))?;
+        Ok(shape.step_bytes(whole, left, room))
+    }
+
+    /// Waits until there is room for a part of the bytes that are `left`: spins, then sleeps. Returns
+    /// how many bytes that part has, 0 once the time is over.
+    #[cold]
+    fn wait_for_step(&mut self, left: u64, whole: u64, until: Until) -> Result<u64> {
+        loop {
+            drain::say_full(&self.end.header().reader_sleep);
+            // Asked for anew each time: a request may have changed the sizes.
+            let wanted = self.end.shape.wanted_bytes(whole, left);
+            if until != Until::Now {
+                self.spin_for_room(wanted, until)?;
+            }
+            let step = self.step_now(left, whole)?;
+            if step > 0 {
+                return Ok(step);
+            }
+            if let Some(error) = self.end.new_trouble() {
+                return Err(error);
+            }
+            if !self.sleep_for_room(wanted, until)? {
+                return Ok(0);
+            }
+            if until != Until::Now {
+                self.adopt_requests();
+            }
+            if self.end.is_gone() {
+                return Err(self.end.other_is_gone());
+            }
+        }
+    }
+
+    /// Spins until there is this room, the reader reports that it cannot spill, or spinning no longer
+    /// pays.
+    fn spin_for_room(&mut self, wanted: u64, until: Until) -> Result<()> {
+        let Endpoint { end, ring } = self;
+        let reports = end.spill_reports();
+        end.spin(until, |map| {
+            let room = ring.room(&map, wanted).map_err(|c| corrupt(Role::Writer, c))?;
+            let has_come = room >= wanted || reports.has_new_one(map.words());
+            Ok(has_come.then_some(()))
+        })?;
+        Ok(())
+    }
+
+    /// Sleeps until there is this room, the reader is gone or reports that it cannot spill. Returns
+    /// false once the time is over. A call that does not wait looks once more.
+    fn sleep_for_room(&mut self, wanted: u64, until: Until) -> Result<bool> {
+        let Endpoint { end, ring } = self;
+        let reports = end.spill_reports();
+        let mut look = |map: &Map| {
+            let room = ring.room(map, wanted).map_err(|c| corrupt(Role::Writer, c))?;
+            Ok(room >= wanted || reports.has_new_one(map.header()))
+        };
+        end.header().writer_sleep.wanted.store(wanted, Ordering::Relaxed);
+        if until == Until::Now {
+            end.arm();
+            return Ok(look(&end.map)? || end.is_gone());
+        }
+        Ok(end.sleep(until, &mut look)? != WaitOutcome::TimedOut)
+    }
+
+    /// The room that is known, or all there is if less than this is known.
+    fn room_up_to(&mut self, bytes: u64) -> Result<u64> {
+        let Endpoint { end, ring } = self;
+        ring.room(&*end.map, bytes).map_err(|c| corrupt(Role::Writer, c))
+    }
+
+    /// Counts a call that has written these bytes.
+    fn count_call(&mut self, bytes: usize) {
         add(&self.end.account_line().records, u64::from(bytes > 0));
         self.end.acted();
     }
@@ -107,70 +191,16 @@ impl Endpoint<StreamWriter> {
         }
     }
 
-    fn none(&self, until: Until) -> Error {
+    fn no_room(&self, until: Until) -> Error {
         match until {
             Until::Now => self.end.error(ErrorKind::WouldBlock, "it is full"),
             _ => self.end.error(ErrorKind::TimedOut, "it stayed full"),
         }
     }
 
-    /// How many of the bytes that are left to write now; 0 when the time is over.
-    fn step(&mut self, whole: u64, left: u64, until: Until) -> Result<u64> {
-        loop {
-            let Endpoint { end, ring } = &mut *self;
-            if end.is_gone() {
-                return Err(end.other_is_gone());
-            }
-            let wanted = end.shape.wanted_bytes(whole, left);
-            let plenty = left.min(end.shape.segment_bytes()).max(wanted);
-            let fail = |c| corrupt(Role::Writer, c);
-            let mut room = ring.room(&*end.map, plenty).map_err(fail)?;
-            if room < plenty {
-                drain::say_full(&end.header().reader_sleep);
-            }
-            let told = end.spill_reports();
-            if room < plenty && until != Until::Now {
-                // A little room is not worth moving the cache line to the other CPU and back.
-                let mut looks = 0_u32;
-                end.spin(until, |map| {
-                    looks = looks.saturating_add(1);
-                    let is_late = looks >= MANY_LOOKS;
-                    let enough = if is_late { wanted } else { plenty };
-                    let room = ring.room(&map, enough).map_err(fail)? >= enough;
-                    Ok((room || is_late && told.has_new_one(map.words())).then_some(()))
-                })?;
-                room = ring.room(&*end.map, plenty).map_err(fail)?;
-            }
-            let step = end.shape.step_bytes(whole, left, room);
-            if step > 0 {
-                return Ok(step);
-            }
-            if let Some(error) = end.new_trouble() {
-                return Err(error);
-            }
-            let mut look = |map: &Map| {
-                let room = ring.room(map, wanted).map_err(fail)? >= wanted;
-                Ok(room || told.has_new_one(map.header()))
-            };
-            end.header().writer_sleep.wanted.store(wanted, Ordering::Relaxed);
-            if until == Until::Now {
-                end.arm();
-                if look(&end.map)? || end.is_gone() {
-                    continue;
-                }
-                return Ok(0);
-            }
-            match end.sleep(until, &mut look)? {
-                WaitOutcome::TimedOut => return Ok(0),
-                WaitOutcome::Ready | WaitOutcome::Gone => {}
-            }
-            self.look_around();
-        }
-    }
-
-    /// Adopts what was asked for from outside.
-    fn look_around(&mut self) {
-        let Some(shape) = self.end.look_around() else { return };
+    /// Adopts the sizes that were asked for from outside.
+    fn adopt_requests(&mut self) {
+        let Some(shape) = self.end.check_requests() else { return };
         match self.move_to(shape) {
             Ok(()) => self.end.grant(shape.capacity_bytes()),
             // A capacity that cannot be set now is dropped. Who asks next hears of the present one.
@@ -257,8 +287,8 @@ impl Endpoint<StreamWriter> {
     /// # Errors
     /// [`ErrorKind::Corrupt`]: the memory is invalid.
     pub fn room(&mut self) -> Result<u64> {
-        let (end, ring) = self.parts()?;
-        ring.room(&*end.map, u64::MAX).map_err(|c| corrupt(Role::Writer, c))
+        self.end.check_here()?;
+        self.room_up_to(u64::MAX)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::pool::{Backlog, BacklogReader, BacklogWriter, Pool};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use weir_ring::primitive::Ordering;
-use weir_ring::record::RecordReader;
+use weir_ring::record::RecordRingReader;
 use weir_ring::sleep;
 
 /// The bytes before a record.
@@ -147,7 +147,7 @@ impl RecordBacklog {
     }
 
     /// Moves the next record from the ring to the backlog.
-    fn move_one(&mut self, end: &End, ring: &mut RecordReader) -> Result<Move> {
+    fn move_one(&mut self, end: &End, ring: &mut RecordRingReader) -> Result<Move> {
         let Ok(Some(bytes)) = ring.look(&*end.map) else { return Ok(Move::Nothing) };
         let moving = self.moving.get_or_insert_with(|| MovingRecord {
             bytes,
@@ -176,7 +176,7 @@ impl RecordBacklog {
             moving.done += step;
         }
         self.moving = None;
-        ring.consume(&*end.map, bytes, end.dirtying.now());
+        ring.consume(bytes);
         Ok(Move::Record(bytes))
     }
 
@@ -184,7 +184,7 @@ impl RecordBacklog {
     ///
     /// # Errors
     /// It could not be read back; the next call tries again.
-    pub fn first(&mut self, end: &mut End, ring: &mut RecordReader) -> Result<First> {
+    pub fn first(&mut self, end: &mut End, ring: &mut RecordRingReader) -> Result<First> {
         loop {
             if let Some((bytes, header)) = self.known_head()
                 && self.gathered.len() == bytes
@@ -226,7 +226,12 @@ impl RecordBacklog {
     }
 
     /// Takes the rest of a record from the ring, after all that was moved.
-    fn finish(&mut self, moving: MovingRecord, end: &mut End, ring: &mut RecordReader) -> First {
+    fn finish(
+        &mut self,
+        moving: MovingRecord,
+        end: &mut End,
+        ring: &mut RecordRingReader,
+    ) -> First {
         if ring.look(&*end.map) != Ok(Some(moving.bytes)) {
             return First::Nonsense;
         }
@@ -234,7 +239,7 @@ impl RecordBacklog {
         let has = self.gathered.len();
         self.gathered.resize(moving.bytes, 0);
         ring.copy_out(&*end.map, moving.bytes, has, &mut self.gathered[has..]);
-        ring.consume(&*end.map, moving.bytes, end.dirtying.now());
+        ring.consume(moving.bytes);
         settle(end, ring, 1, moving.bytes);
         First::Record(moving.bytes, moving.header)
     }
