@@ -34,7 +34,7 @@ fn sound(heap: &LaneHeap, input: &mut Input<'_>) {
                 }
             }
             2 | 3 => {
-                let frame = reader.look(heap, LANE).expect("sound");
+                let frame = reader.next_frame(heap, LANE).expect("sound");
                 assert_eq!(frame.is_some(), !queue.is_empty());
                 let Some((kind, more, bytes)) = queue.front_mut() else { continue };
                 assert_eq!(frame, Some(LaneFrame { kind: *kind, more: *more, left: bytes.len() }));
@@ -100,9 +100,9 @@ fn beside_anything(heap: &LaneHeap, input: &mut Input<'_>) {
                 if read == written && !part {
                     written = words.writer.written.load(order);
                 }
-                let Ok(Some(frame)) = reader.look(heap, LANE) else {
+                let Ok(Some(frame)) = reader.next_frame(heap, LANE) else {
                     // Nobody reads on behind nonsense.
-                    if reader.look(heap, LANE).is_err() {
+                    if reader.next_frame(heap, LANE).is_err() {
                         return;
                     }
                     continue;

@@ -121,7 +121,7 @@ fn sound(memory: &Fenced, input: &mut Input<'_>) {
                 queue.push_back(bytes);
             }
             2 | 3 => {
-                let there = reader.look(memory).expect("sound");
+                let there = reader.peek(memory).expect("sound");
                 let wanted = queue.pop_front();
                 assert_eq!(there, wanted.as_ref().map(Vec::len));
                 if let Some(wanted) = wanted {
@@ -191,7 +191,7 @@ fn beside_anything(memory: &Fenced, input: &mut Input<'_>) {
             }
             _ => {
                 let Some(reader) = &mut reader else { continue };
-                let Ok(Some(bytes)) = reader.look(memory) else { continue };
+                let Ok(Some(bytes)) = reader.peek(memory) else { continue };
                 assert!(bytes <= INLINE_BYTES.max(ARENA), "{bytes} bytes in no area");
                 memory.check(reader.place(bytes).0, bytes);
                 take(reader, memory, bytes, input.below(bytes + 1));

@@ -96,10 +96,10 @@ impl FrameBacklog {
     ///
     /// # Errors
     /// It could not be read back; the next call tries again.
-    pub fn look(&mut self) -> Result<Kept> {
+    pub fn next_frame(&mut self) -> Result<Kept> {
         loop {
             if let Some(frame) = self.begun {
-                return self.look_at(frame);
+                return self.peek_frame(frame);
             }
             let has_bytes = self.reader.backlog_bytes() > 0;
             let bytes = match self.reader.peek() {
@@ -133,7 +133,7 @@ impl FrameBacklog {
     }
 
     /// Looks at a frame whose head was taken. Its block may have gone to others since.
-    fn look_at(&mut self, frame: KeptFrame) -> Result<Kept> {
+    fn peek_frame(&mut self, frame: KeptFrame) -> Result<Kept> {
         match self.reader.peek() {
             _ if frame.left == 0 => Ok(Kept::Frame(frame)),
             Ok(bytes) if !bytes.is_empty() => Ok(Kept::Frame(frame)),

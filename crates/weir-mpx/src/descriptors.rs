@@ -105,7 +105,7 @@ impl Descriptors {
     }
 
     /// Finds the channels whose descriptors have become ready.
-    pub fn look(&mut self, mut found: impl FnMut(u32)) {
+    pub fn poll(&mut self, mut found: impl FnMut(u32)) {
         let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let mut events = [none; MOST_EVENTS];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -196,7 +196,7 @@ impl<R: std::fmt::Debug + Send + 'static> Drainable for Participant<R> {
     }
 
     fn is_ready(&mut self, _: &Turns<Participant<R>>) -> Result<bool> {
-        Ok(!self.inner.looks_once_more()?)
+        Ok(!self.inner.poll_again()?)
     }
 
     fn waiting(&mut self) -> Result<&WaitCounts> {

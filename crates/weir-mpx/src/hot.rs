@@ -8,7 +8,9 @@
 use super::link_end::LinkEnd;
 use weir::parts::barrier;
 use weir_policy::pipe::Fencing;
-use weir_ring::lane::{LOOKING, LOOKING_WITH_BARRIER, fence_before_last_look, look_at, look_away};
+use weir_ring::lane::{
+    POLLING, POLLING_WITH_BARRIER, fence_before_last_poll, start_polling, stop_polling,
+};
 
 /// The most hot lanes.
 const MOST_LANES: usize = 32;
@@ -34,7 +36,7 @@ pub struct HotLanes {
 
 impl HotLanes {
     fn how(&self) -> u32 {
-        if self.has_barrier { LOOKING_WITH_BARRIER } else { LOOKING }
+        if self.has_barrier { POLLING_WITH_BARRIER } else { POLLING }
     }
 
     /// Makes a lane hot that has run dry after something had come on it: whether there was room.
@@ -44,7 +46,7 @@ impl HotLanes {
         }
         if let Some(lanes) = link.lanes(number) {
             lanes.is_hot = true;
-            look_at(link.attention(number), self.how());
+            start_polling(link.attention(number), self.how());
             self.lanes.push(Hot { link: at, number, looks_in_vain: 0 });
         }
         true
@@ -57,7 +59,7 @@ impl HotLanes {
             self.has_barrier = true;
             for hot in &self.lanes {
                 if let Some(link) = &links[hot.link as usize] {
-                    look_at(link.attention(hot.number), LOOKING_WITH_BARRIER);
+                    start_polling(link.attention(hot.number), POLLING_WITH_BARRIER);
                 }
             }
         }
@@ -82,7 +84,7 @@ impl HotLanes {
 
     /// Finds the lanes, by link and number, on which something has come. Makes those cold on which
     /// nothing came for long.
-    pub fn look(&mut self, links: &mut LinkEnds, found: &mut Vec<(u32, u32)>) {
+    pub fn poll(&mut self, links: &mut LinkEnds, found: &mut Vec<(u32, u32)>) {
         let mut given_up = false;
         let is_over = |hot: &Hot| hot.looks_in_vain > PATIENCE;
         for hot in &mut self.lanes {
@@ -102,7 +104,7 @@ impl HotLanes {
     }
 
     /// Makes all lanes cold before a sleep, and finds those on which something has come after all.
-    pub fn look_away(&mut self, links: &mut LinkEnds, found: &mut Vec<(u32, u32)>) {
+    pub fn stop_polling(&mut self, links: &mut LinkEnds, found: &mut Vec<(u32, u32)>) {
         // While the reader sleeps, the writers pass the fences again.
         self.fencing.sleeps();
         let all = std::mem::take(&mut self.lanes);
@@ -124,14 +126,14 @@ impl HotLanes {
             lanes.is_hot = false;
             // Whoever releases a held lane looks at it: its writer need not set a bit until then.
             match lanes.is_held {
-                true => look_at(link.attention(hot.number), LOOKING),
-                false => look_away(link.attention(hot.number)),
+                true => start_polling(link.attention(hot.number), POLLING),
+                false => stop_polling(link.attention(hot.number)),
             }
         }
         if self.has_barrier {
             barrier::pass();
         } else {
-            fence_before_last_look();
+            fence_before_last_poll();
         }
         found.extend(lanes.iter().filter(|hot| hot.has(links)).map(|hot| (hot.link, hot.number)));
     }

@@ -173,7 +173,7 @@ impl LinkEnd {
 
     /// Sends a frame if it goes out directly: whether it did.
     pub fn send_directly(&mut self, number: u32, kind: FrameKind, bytes: &[u8]) -> bool {
-        self.lanes[number as usize].out.goes_directly(bytes.len())
+        self.lanes[number as usize].out.surely_fits(bytes.len())
             && self.put_if_fits(number, kind, false, bytes)
     }
 
@@ -204,7 +204,7 @@ impl LinkEnd {
     /// there is no room.
     #[inline]
     pub fn room_for(&mut self, number: u32, wanted: usize) -> Result<Option<usize>, Corrupt> {
-        if self.lanes[number as usize].out.goes_directly(wanted) {
+        if self.lanes[number as usize].out.surely_fits(wanted) {
             return Ok(Some(wanted));
         }
         self.make_room(number, wanted)
@@ -256,7 +256,7 @@ impl LinkEnd {
         if let Some(bytes) = counts {
             self.home.account_beside(here).count_sent(bytes);
         }
-        if !self.other.is_known_to_look(attention) {
+        if !self.other.is_known_to_poll(attention) {
             self.other.notify_if_away(number);
         }
         true
@@ -280,7 +280,7 @@ impl LinkEnd {
         out.refresh(&*self.map, id)?;
         let is_roomy = out.is_roomy();
         if !is_roomy {
-            self.other.say_full();
+            self.other.request_drain();
         }
         Ok(is_roomy)
     }

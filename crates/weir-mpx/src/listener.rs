@@ -79,7 +79,7 @@ impl PeerListener {
         table.add_link(number, LinkEnd::new(Arc::new(map), line, home, Some(identity)));
         table.gather_link(number);
         // It may have died before it was in the table.
-        table.on_gone(number);
+        table.on_peer_gone(number);
     }
 }
 

@@ -61,7 +61,7 @@ impl Multiplexer {
 
     #[inline]
     pub fn check_here(&self) -> Result<()> {
-        if self.epoch == forks::epoch() { Ok(()) } else { Err(elsewhere()) }
+        if self.epoch == forks::epoch() { Ok(()) } else { Err(forked_error()) }
     }
 
     /// Begins a call that changes something: the descriptor is readable until the next `WouldBlock`.
@@ -116,7 +116,7 @@ impl Multiplexer {
             || self.table.ready.is_empty()
             || self.calls.is_multiple_of(HOT_TURNS)
         {
-            work.does(self.table.look_at_hot());
+            work.does(self.table.poll_hot());
         }
         match &self.table.home {
             ParticipantHome::Peer(_) => work.does(self.table.gather_link(0)),
@@ -126,7 +126,7 @@ impl Multiplexer {
                     page.words().gather(|link| work.does(self.table.gather_link(link)));
                 }
                 if self.calls.is_multiple_of(CALLS) {
-                    self.look_at_all_in_time();
+                    self.poll_all_in_time();
                 }
             }
         }
@@ -139,7 +139,7 @@ impl Multiplexer {
     }
 
     /// Looks at every link if it is time for that: a peer may have spoiled the board.
-    pub(super) fn look_at_all_in_time(&mut self) {
+    pub(super) fn poll_all_in_time(&mut self) {
         if self.listener.is_none() || self.looked.elapsed() < LOOK_AT_ALL {
             return;
         }
@@ -158,7 +158,7 @@ impl Multiplexer {
         let news = self.inbox.take();
         let mut count = news.gone.len() as u32;
         if news.notified {
-            count += self.table.look_at_descriptors();
+            count += self.table.poll_descriptors();
         }
         for at in news.gone {
             // A new link may have the number of one that is gone.
@@ -168,7 +168,7 @@ impl Multiplexer {
             {
                 doorbell.remove(socket);
             }
-            self.table.on_gone(at);
+            self.table.on_peer_gone(at);
         }
         if let Some(listener) =
             self.listener.as_mut().filter(|listener| news.notified || listener.acceptor.is_busy())
@@ -312,17 +312,17 @@ impl Multiplexer {
                 return Err(fault);
             }
             if self.is_over() {
-                return Err(self.gone());
+                return Err(self.peer_gone_error());
             }
             moves += 1;
             delivery.bytes = 0;
             match until {
                 Until::Now if moves >= MOST_MOVES || delivery.work.is_over() => {
                     // The descriptor stays readable: there is more to do.
-                    self.doorbell.iter().for_each(Doorbell::ring_anew);
+                    self.doorbell.iter().for_each(Doorbell::ring_again);
                     return Err(nothing(ErrorKind::WouldBlock));
                 }
-                Until::Now if !more && self.looks_once_more()? => {
+                Until::Now if !more && self.poll_again()? => {
                     return Err(nothing(ErrorKind::WouldBlock));
                 }
                 Until::Then(then) if Instant::now() >= then => {
@@ -348,7 +348,7 @@ impl Multiplexer {
         let Multiplexer { table, inbox, children, idle, .. } = self;
         let came = idle.spin(until, table, || sees(table, inbox, children))?;
         if !came && idle.only_spins() {
-            self.look_at_all_in_time();
+            self.poll_all_in_time();
             return Ok(true);
         }
         Ok(came)
@@ -356,7 +356,7 @@ impl Multiplexer {
 
     /// Looks again for a call that does not wait and found nothing: whether there is nothing. If the
     /// participant is polled, this first makes its doorbell ring once there is something.
-    pub fn looks_once_more(&mut self) -> Result<bool> {
+    pub fn poll_again(&mut self) -> Result<bool> {
         let Some(doorbell) = &self.doorbell else { return Ok(true) };
         doorbell.clear();
         if self.table.home.side() == LinkSide::Peer {
@@ -369,11 +369,11 @@ impl Multiplexer {
                 self.table.gather_link(at as u32);
             }
         }
-        self.look_at_all_in_time();
+        self.poll_all_in_time();
         // A new connection may show here before the watcher reports it.
         self.inbox.notify();
         sleep::announce(&self.table.home.sleep().word, sleep::POLLING);
-        self.table.look_away();
+        self.table.stop_polling();
         let is_ready = self.is_ready()?;
         if self.inbox.has_news() {
             // More have come than are taken in at a time.
@@ -390,7 +390,7 @@ impl Multiplexer {
     fn announce_all(&mut self) -> Result<bool> {
         self.each_mut(&mut |one| {
             one.announced = sleep::announce(&one.table.home.sleep().word, sleep::ASLEEP);
-            one.table.look_away();
+            one.table.stop_polling();
         });
         let nothing = self.is_ready().map(|is_ready| !is_ready && self.may_sleep());
         if !matches!(nothing, Ok(true)) {
@@ -399,7 +399,7 @@ impl Multiplexer {
         nothing
     }
 
-    fn gone(&self) -> Error {
+    fn peer_gone_error(&self) -> Error {
         match &self.table.refusal {
             Some(why) => Error::new(ErrorKind::Refused, "read from", OBJECT, why.clone()),
             None => Error::new(ErrorKind::Closed, "read from", OBJECT, "its owner is gone"),
@@ -424,7 +424,7 @@ impl Drop for Multiplexer {
 }
 
 #[cold]
-fn elsewhere() -> Error {
+fn forked_error() -> Error {
     Error::forked("use", OBJECT)
 }
 
@@ -485,7 +485,7 @@ impl WaitSource for Multiplexer {
 
     fn after_sleep(&mut self, slept: Slept) -> Result<()> {
         self.table.home.account().waiting.count_sleep(slept.ns, slept.woken);
-        self.each_mut(&mut Multiplexer::look_at_all_in_time);
+        self.each_mut(&mut Multiplexer::poll_all_in_time);
         Ok(())
     }
 }

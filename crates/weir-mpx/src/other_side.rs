@@ -4,7 +4,7 @@ use super::home::ParticipantHome;
 use crate::memory::LinkMap;
 use std::sync::Arc;
 use weir::Identity;
-use weir::parts::{BoardSlot, Lifeline, barrier, drain, say_cpu};
+use weir::parts::{BoardSlot, Lifeline, barrier, drain, publish_cpu};
 use weir_ring::account::add;
 use weir_ring::lane::{LaneId, LinkSide, attention_to, is_looking_with_barrier, must_notify};
 use weir_ring::primitive::{AtomicU32, Ordering};
@@ -36,7 +36,7 @@ impl OtherSide {
 
     /// Whether it is known to look at a lane, of which this is its word, so that nothing is left to do.
     #[inline(always)]
-    pub fn is_known_to_look(&self, attention: &AtomicU32) -> bool {
+    pub fn is_known_to_poll(&self, attention: &AtomicU32) -> bool {
         self.reached && is_looking_with_barrier(attention)
     }
 
@@ -69,17 +69,17 @@ impl OtherSide {
         if woken {
             // A side that only sends never waits, and would not say where it runs: the other would
             // spin for what cannot come while it spins, if both are on one CPU.
-            say_cpu(&self.home.sleep().cpu);
+            publish_cpu(&self.home.sleep().cpu);
         }
     }
 
     /// Has it empty a lane that it reads, if it is elastic.
-    pub fn say_full(&mut self) {
+    pub fn request_drain(&mut self) {
         if self.home.side() == LinkSide::Owner {
-            return drain::say_full(&self.map.board(LinkSide::Peer).sleep);
+            return drain::request_drain(&self.map.board(LinkSide::Peer).sleep);
         }
         if let Some((owner, _)) = self.owner() {
-            drain::say_full(&owner.page().words().sleep);
+            drain::request_drain(&owner.page().words().sleep);
         }
     }
 

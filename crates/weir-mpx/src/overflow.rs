@@ -67,10 +67,10 @@ impl Overflows {
     }
 
     /// Looks at the first frame in a channel's backlog. An empty one is given back to the pool.
-    pub fn look(&mut self, index: u32, home: &ParticipantHome) -> Result<Kept> {
+    pub fn next_frame(&mut self, index: u32, home: &ParticipantHome) -> Result<Kept> {
         let Some(overflow) = self.of.get_mut(&index) else { return Ok(Kept::Nothing) };
         let Some(backlog) = &mut overflow.backlog else { return Ok(Kept::Nothing) };
-        let kept = backlog.look();
+        let kept = backlog.next_frame();
         if matches!(kept, Ok(Kept::Nothing)) {
             overflow.count(home);
             (overflow.backlog, overflow.counted) = Default::default();
@@ -92,7 +92,7 @@ impl Overflows {
         let drained = loop {
             // The reader finds what is invalid there.
             let (reader, map, lane) = link.reading(number);
-            let Ok(Some(frame)) = reader.look(map, lane) else { break Drained::Done };
+            let Ok(Some(frame)) = reader.next_frame(map, lane) else { break Drained::Done };
             let kept = overflow.backlog.as_ref().map_or(0, FrameBacklog::bytes);
             if !FrameBacklog::keeps(&frame) || kept >= overflow.most_bytes {
                 break Drained::Done;

@@ -12,7 +12,7 @@ use weir::{Ending, Error, ErrorKind, Result};
 use weir_policy::ready::ReadyQueue;
 use weir_ring::Corrupt;
 use weir_ring::account::add;
-use weir_ring::lane::{FrameKind, LinkSide, fence_before_last_look, look_away};
+use weir_ring::lane::{FrameKind, LinkSide, fence_before_last_poll, stop_polling};
 
 /// The links and channels of one participant.
 #[derive(Debug)]
@@ -172,10 +172,10 @@ impl ChannelTable {
 
     /// Puts the channels whose descriptors have become ready, or whose backlogs were read back, into
     /// the queue: how many.
-    pub fn look_at_descriptors(&mut self) -> u32 {
+    pub fn poll_descriptors(&mut self) -> u32 {
         let mut found = self.overflows.as_ref().map_or(Vec::new(), Overflows::rung);
         if let Some(descriptors) = &mut self.descriptors {
-            descriptors.look(|index| found.push(index));
+            descriptors.poll(|index| found.push(index));
         }
         found.iter().for_each(|index| self.wake(*index));
         found.len() as u32
@@ -193,23 +193,23 @@ impl ChannelTable {
     pub fn cool(&mut self, at: u32, number: u32) -> bool {
         let Some(link) = self.link(at) else { return true };
         if link.lanes(number).is_some_and(|lanes| !lanes.is_hot) {
-            look_away(link.attention(number));
-            fence_before_last_look();
+            stop_polling(link.attention(number));
+            fence_before_last_poll();
         }
         !link.has(number)
     }
 
     /// Puts the channels whose hot lanes have something into the queue: how many.
-    pub fn look_at_hot(&mut self) -> u32 {
+    pub fn poll_hot(&mut self) -> u32 {
         let mut found = std::mem::take(&mut self.scratch);
-        self.hot.look(&mut self.links, &mut found);
+        self.hot.poll(&mut self.links, &mut found);
         self.touch_all(found)
     }
 
     /// Makes all hot lanes cold, and looks once more at each of them.
-    pub fn look_away(&mut self) {
+    pub fn stop_polling(&mut self) {
         let mut found = std::mem::take(&mut self.scratch);
-        self.hot.look_away(&mut self.links, &mut found);
+        self.hot.stop_polling(&mut self.links, &mut found);
         self.touch_all(found);
     }
 
@@ -220,8 +220,8 @@ impl ChannelTable {
         if side == LinkSide::Owner {
             // Looks away first. The peer notifies of a bit that it sets after this, and the look
             // below finds one set before. So one look is enough, whatever the peer does meanwhile.
-            look_away(&link.map.header().side(side).attention);
-            fence_before_last_look();
+            stop_polling(&link.map.header().side(side).attention);
+            fence_before_last_poll();
         }
         if !link.map.board(side).any() {
             return 0;
@@ -257,7 +257,7 @@ impl ChannelTable {
     }
 
     /// Ends a link if its other side is gone.
-    pub fn on_gone(&mut self, at: u32) {
+    pub fn on_peer_gone(&mut self, at: u32) {
         let Some(link) = self.link(at) else { return };
         if !link.other.line.is_dead() || link.ending.is_some() {
             return;
@@ -266,7 +266,7 @@ impl ChannelTable {
         let closed = link.other.has_closed();
         // What it sent before it went shows on its board by now, or in hot lanes.
         self.gather_link(at);
-        self.look_at_hot();
+        self.poll_hot();
         self.end_link(at, if closed { Ending::Closed } else { Ending::Died });
     }
 

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use weir::Ending;
 use weir_policy::ready::WorkBudget;
 use weir_ring::account::add;
-use weir_ring::lane::{FrameKind, LOOKING, LaneFrame, LinkSide, look_at};
+use weir_ring::lane::{FrameKind, LaneFrame, LinkSide, POLLING, start_polling};
 use weir_sys::forks;
 
 mod descriptors;
@@ -191,7 +191,7 @@ impl ChannelTurn<'_, '_> {
             if self.delivery.has_forked() {
                 return Ok((Some(FrameStep::Forked), came));
             }
-            if !self.channel().turn.goes_on() {
+            if !self.channel().turn.continues() {
                 return Ok((None, came));
             }
             self.delivery.work.does(1);
@@ -257,7 +257,7 @@ impl ChannelTurn<'_, '_> {
         }
         if !self.table.cool(self.at, self.number) {
             if let Some(link) = self.table.link(self.at) {
-                look_at(link.attention(self.number), LOOKING);
+                start_polling(link.attention(self.number), POLLING);
             }
             self.table.wake(self.index);
         }

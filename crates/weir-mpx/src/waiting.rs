@@ -56,7 +56,7 @@ impl Idle {
         }
         let is_over = || hot.is_pressed(links) || home.has_bits() || inbox.has_news();
         let lanes = hot.len();
-        if self.head_start.give_after_turns(lanes, is_over) { table.look_at_hot() } else { 0 }
+        if self.head_start.give_after_turns(lanes, is_over) { table.poll_hot() } else { 0 }
     }
 
     /// Spins until `sees` says that something has come: whether it has. Otherwise the time is over, or
@@ -70,7 +70,7 @@ impl Idle {
         let last = self.last;
         let peer = || other_cpu(table, last);
         let look = || Ok(sees().then_some(()));
-        let looks = self.spinner.quick_looks();
+        let looks = self.spinner.quick_polls();
         let came = self.spinner.spin(looks, until, peer, || false, look)?.is_some();
         if came {
             add(&table.home.account().waiting.spun, 1);

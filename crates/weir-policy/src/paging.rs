@@ -296,7 +296,7 @@ impl PagingPolicy {
 
     /// Lets the pages of a run go before others.
     pub fn let_go(&mut self, run: Run) {
-        run.pages().for_each(|page| self.victims.goes_first(&mut self.pages, page));
+        run.pages().for_each(|page| self.victims.evict_first(&mut self.pages, page));
     }
 
     /// The frames that are kept free or made free: two clusters, or `wanted`.
@@ -320,8 +320,8 @@ impl PagingPolicy {
 
     /// Lets a page go, with neighbours.
     fn leave(&mut self, page: u32) {
-        let goes_along = |entry: &_| self.victims.goes_along(entry, &self.frames);
-        let run = self.pages.widen(Run { first: page, count: 1 }, goes_along);
+        let goes_with_neighbour = |entry: &_| self.victims.goes_with_neighbour(entry, &self.frames);
+        let run = self.pages.widen(Run { first: page, count: 1 }, goes_with_neighbour);
         self.pages.leave(run, GOES);
         if self.settings.looks {
             self.actions.push_back(PagingAction::Look(run));

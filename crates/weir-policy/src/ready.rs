@@ -310,7 +310,7 @@ impl Turn {
     }
 
     /// Whether the turn continues.
-    pub fn goes_on(&self) -> bool {
+    pub fn continues(&self) -> bool {
         self.left_bytes > 0
     }
 

@@ -59,7 +59,7 @@ impl Table {
     }
 
     /// Looks at the first block. Returns whether it is in the file too, if it was in memory.
-    fn look(&mut self, stream: u32) -> Option<bool> {
+    fn peek(&mut self, stream: u32) -> Option<bool> {
         self.on(PoolEvent::Want(stream));
         let (of, in_file) = self.shown.pop_front()?;
         assert_eq!(of, stream);
@@ -68,7 +68,7 @@ impl Table {
 
     fn read(&mut self, stream: u32, blocks: u32) {
         for _ in 0..blocks {
-            while self.look(stream).is_none() {
+            while self.peek(stream).is_none() {
                 self.end(None);
             }
             self.on(PoolEvent::Consumed(stream));
@@ -126,7 +126,7 @@ fn a_reader_that_comes_to_a_delayed_block_cancels_its_run() {
     let mut table = Table::new(Rule::OldestFirst, 1);
     table.write(0, FRAMES - CHOOSE + 1);
     assert_eq!((table.counts().delayed, table.counts().cancelled), (CLUSTER, 0));
-    assert_eq!(table.look(0), Some(false));
+    assert_eq!(table.peek(0), Some(false));
     assert_eq!(table.counts().cancelled, CLUSTER, "all of the run");
 }
 
@@ -147,7 +147,7 @@ fn what_is_being_written_is_read_from_memory() {
     table.write(0, FRAMES - START + 1);
     assert!(!table.begun.is_empty());
     let used = table.pool.frames_used().0;
-    assert_eq!(table.look(0), Some(false), "it is there");
+    assert_eq!(table.peek(0), Some(false), "it is there");
     table.on(PoolEvent::Consumed(0));
     assert_eq!(table.pool.frames_used().0, used, "its frame stays the disk's");
     table.end(None);
@@ -240,7 +240,7 @@ fn two_clusters_are_read_ahead() {
         // The disk has done what it was asked before: two whole clusters are there.
         table.settle();
         for block in 0..2 * CLUSTER {
-            assert!(table.look(0).is_some(), "block {block} after {} was not read ahead", 8 * read);
+            assert!(table.peek(0).is_some(), "block {block} after {} was not read ahead", 8 * read);
             table.on(PoolEvent::Consumed(0));
         }
     }
@@ -299,7 +299,7 @@ fn a_reader_that_does_not_come_holds_up_nobody() {
         table.write(1, 1);
         table.settle();
     }
-    assert_eq!((table.look(0), table.look(1)), (None, None), "both are in the file");
+    assert_eq!((table.peek(0), table.peek(1)), (None, None), "both are in the file");
     table.end(None);
     assert_eq!((table.ready.pop(), table.begun.len()), (Some(0), 0), "there is no other frame");
     // The other gets it only when the first has had its time.
@@ -311,7 +311,7 @@ fn a_reader_that_does_not_come_holds_up_nobody() {
     table.now_ns = due_ns;
     table.on(PoolEvent::Tick);
     table.end(None);
-    assert_eq!((table.ready.pop(), table.look(1)), (Some(1), Some(true)));
+    assert_eq!((table.ready.pop(), table.peek(1)), (Some(1), Some(true)));
     table.on(PoolEvent::Consumed(1));
     // The first comes back, and is served as well.
     table.read(0, 1);

@@ -20,11 +20,11 @@ impl AccountPage {
         // Relaxed, here and below: numbers that readers take one by one.
         page.words().0.pid.store(std::process::id(), Relaxed);
         let board = AccountPage { _file: file, page };
-        board.say_length(region_bytes);
+        board.publish_length(region_bytes);
         Some(board)
     }
 
-    pub(super) fn say_length(&self, region_bytes: u64) {
+    pub(super) fn publish_length(&self, region_bytes: u64) {
         self.page.words().0.region_bytes.store(region_bytes, Relaxed);
     }
 

@@ -12,9 +12,9 @@
 
 mod account;
 mod board;
-mod heard;
 mod join;
 mod mapped;
+mod member_news;
 #[allow(unsafe_code, reason = "mappings, and what the kernel does to them")]
 mod memory;
 mod options;

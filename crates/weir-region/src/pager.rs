@@ -157,7 +157,7 @@ impl Pager {
         let grown = self.policy.grow(pages);
         grown.map_err(|_| Error::os("grow", "the region", Errno::NOMEM))?;
         if let Some(board) = &self.board {
-            board.say_length(bytes);
+            board.publish_length(bytes);
         }
         Ok(())
     }

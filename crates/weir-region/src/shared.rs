@@ -1,7 +1,7 @@
 //! A region that several processes share. One of them owns it, and serves the faults of all.
 
-use super::heard::Heard;
 use super::join::join;
+use super::member_news::MemberNews;
 use super::pager::{Pager, Shown};
 use super::thread::{Kick, RegionThread};
 use super::{RegionAccount, RegionOptions, bring_or, check_range, each_page};
@@ -178,7 +178,7 @@ impl SharedRegion {
             passing::send(number, text.as_bytes(), &[file])
                 .map_err(|cause| failed(cause.into()))?;
         }
-        let (text, mut sent) = hear(number, "admit to")?;
+        let (text, mut sent) = receive_message(number, "admit to")?;
         let whole = self.bytes.next_multiple_of(page_bytes());
         let is_place =
             |base: &u64| base.is_multiple_of(page_bytes()) && base.checked_add(whole).is_some();
@@ -272,7 +272,7 @@ impl Drop for SharedRegion {
 }
 
 /// Waits for a message and the descriptor that comes with it.
-fn hear(socket: BorrowedFd, operation: &'static str) -> Result<(String, SentFile)> {
+fn receive_message(socket: BorrowedFd, operation: &'static str) -> Result<(String, SentFile)> {
     let failed = |cause| Error::os(operation, "the region", cause);
     let until = Until::after(ANSWERS_WITHIN);
     // A signal ends a wait too.
@@ -300,14 +300,14 @@ fn serve(shared: &Owned, kick: &Kick) {
             sockets.retain(|(member, _)| !member.is_gone());
             sockets.clone()
         };
-        let heard = wait(kick, &members);
-        for ((member, _), heard) in members.iter().zip(heard) {
-            let goes_on = match heard {
-                Heard::Nothing => true,
-                Heard::Faults => {
+        let received = wait(kick, &members);
+        for ((member, _), received) in members.iter().zip(received) {
+            let goes_on = match received {
+                MemberNews::Nothing => true,
+                MemberNews::Faults => {
                     member.take(&mut |page, writes| faults.push((page, writes))).is_ok()
                 }
-                Heard::End => false,
+                MemberNews::End => false,
             };
             if !goes_on {
                 member.end();
@@ -327,7 +327,7 @@ fn serve(shared: &Owned, kick: &Kick) {
 }
 
 /// Waits for a fault of a member, and says what was heard of each.
-fn wait(kick: &Kick, members: &[(Arc<MemberFront>, Arc<RegionSocket>)]) -> Vec<Heard> {
+fn wait(kick: &Kick, members: &[(Arc<MemberFront>, Arc<RegionSocket>)]) -> Vec<MemberNews> {
     let mut descriptors = Vec::with_capacity(2 * members.len() + 1);
     for (member, socket) in members {
         let (Some(faults), Some(socket)) = (member.descriptor(), socket.get()) else {
@@ -343,7 +343,7 @@ fn wait(kick: &Kick, members: &[(Arc<MemberFront>, Arc<RegionSocket>)]) -> Vec<H
         bell::clear(kick);
     }
     let pairs = descriptors.chunks_exact(2);
-    pairs.map(|pair| Heard::by_poll(pair[0].revents(), pair[1].revents())).collect()
+    pairs.map(|pair| MemberNews::by_poll(pair[0].revents(), pair[1].revents())).collect()
 }
 
 /// A region that another process owns.
@@ -380,7 +380,7 @@ impl SharedRegionMember {
         let failed = |cause: std::io::Error| Error::os("join", "the region", cause);
         let socket = RegionSocket::new(socket.into()).map_err(failed)?;
         let number = socket.here().map_err(failed)?;
-        let (text, mut sent) = hear(number, "join")?;
+        let (text, mut sent) = receive_message(number, "join")?;
         let bytes = text.strip_prefix(WORD).and_then(|bytes| bytes.trim().parse().ok());
         let (Some(bytes), Some(file)) = (bytes, &sent.0) else {
             let why = "the process on the other side owns none";
@@ -391,7 +391,7 @@ impl SharedRegionMember {
         let (faults, base) = memory.offer().map_err(|cause| failed(cause.into()))?;
         passing::send(number, format!("{WORD} {base}").as_bytes(), &[faults])
             .map_err(|cause| failed(cause.into()))?;
-        if hear(number, "join")?.0.as_bytes() != SERVED {
+        if receive_message(number, "join")?.0.as_bytes() != SERVED {
             let why = "its owner refused, or ended";
             return Err(Error::new(ErrorKind::Refused, "join", "the region", why));
         }

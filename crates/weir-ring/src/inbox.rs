@@ -74,7 +74,7 @@ impl<S: Sleeper + ?Sized> Inbox<S> {
 
     /// Notes that a peer died. Only the sleeper itself calls this.
     #[inline]
-    pub fn note_gone(&self, peer: u32) {
+    pub fn note_death(&self, peer: u32) {
         lock(&self.gone).push(peer);
         self.note_news();
     }
@@ -82,7 +82,7 @@ impl<S: Sleeper + ?Sized> Inbox<S> {
     /// Notes that a peer died. For the watcher, which waits for nobody and wakes the sleeper
     /// afterwards. Returns false if the sleeper is just taking its news.
     #[inline]
-    fn try_note_gone(&self, peer: u32) -> bool {
+    fn try_note_death(&self, peer: u32) -> bool {
         let Some(mut gone) = try_lock(&self.gone) else { return false };
         gone.push(peer);
         drop(gone);
@@ -197,7 +197,7 @@ impl<S: Sleeper + ?Sized> Fate<S> {
     #[inline]
     pub fn give_up(&self) {
         self.note();
-        self.inbox.note_gone(self.peer);
+        self.inbox.note_death(self.peer);
     }
 }
 
@@ -213,7 +213,7 @@ impl<S: Sleeper + ?Sized> Recipient for Fate<S> {
     fn wake(&self) -> Delivery {
         // Relaxed: only the watcher's thread uses it.
         if !self.is_said.load(Ordering::Relaxed) {
-            if !self.inbox.try_note_gone(self.peer) {
+            if !self.inbox.try_note_death(self.peer) {
                 return Delivery::Perhaps;
             }
             self.is_said.store(true, Ordering::Relaxed);

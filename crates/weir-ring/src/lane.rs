@@ -7,7 +7,7 @@
 //!
 //! In the order of flow: [`LaneWriter::put`], [`LaneWriter::publish`], [`must_notify`] and a bit on
 //! the reader's board; [`LaneReader::look`], [`LaneReader::take`], [`LaneReader::give_back`],
-//! [`look_away`], after which the reader looks once more.
+//! [`stop_polling`], after which the reader looks once more.
 
 use super::Corrupt;
 
@@ -22,8 +22,8 @@ mod tests;
 mod writer;
 
 pub use attention::{
-    AWAY, LOOKING, LOOKING_WITH_BARRIER, attention_to, fence_before_last_look,
-    is_looking_with_barrier, look_at, look_away, must_notify,
+    AWAY, POLLING, POLLING_WITH_BARRIER, attention_to, fence_before_last_poll,
+    is_looking_with_barrier, must_notify, start_polling, stop_polling,
 };
 pub use memory::{
     LaneId, LaneMemory, LanePlace, LaneRing, LaneWords, LinkSide, ReaderLine, RingRange, WriterLine,

@@ -170,7 +170,7 @@ fn records_lose_neither_bytes_nor_wake_ups() {
             for record in 1..=3_u8 {
                 until(&heap.header().writer_sleep.word, &theirs.writer, || {
                     let fits = writer.has_room(heap, footprint(4)).expect("sound");
-                    writer.say_position(heap);
+                    writer.publish_position(heap);
                     fits
                 });
                 send(&mut writer, heap, &[record; 4]);
@@ -182,7 +182,7 @@ fn records_lose_neither_bytes_nor_wake_ups() {
         let mut out = [0; 4];
         for record in 1..=3_u8 {
             until(&heap.header().reader_sleep.word, &shared.reader, || {
-                reader.look(heap).expect("sound") == Some(4)
+                reader.peek(heap).expect("sound") == Some(4)
             });
             receive(&mut reader, heap, &mut out);
             assert_eq!(out, [record; 4]);
@@ -218,13 +218,13 @@ fn a_reader_that_passes_the_barrier_misses_no_record() {
         let sleep = &pipe.heap.header().reader_sleep;
         let mut reader = RecordRingReader::resume(&pipe.heap).expect("sound");
         for record in 1..=2_u8 {
-            while reader.look(&pipe.heap).expect("sound").is_none() {
+            while reader.peek(&pipe.heap).expect("sound").is_none() {
                 let had_the_fences = sleep.sleeper_fences.swap(0, Ordering::Relaxed) != 0;
                 let said = sleep::announce(&sleep.word, sleep::ASLEEP);
                 if had_the_fences {
                     barrier.pass();
                 }
-                if reader.look(&pipe.heap).expect("sound").is_some() {
+                if reader.peek(&pipe.heap).expect("sound").is_some() {
                     sleep::retract(&sleep.word, sleep::ASLEEP);
                     break;
                 }
@@ -306,7 +306,7 @@ fn many_writers_lose_no_wake_up_of_their_one_reader() {
         });
         let Gathered { heaps, board, reader } = &*shared;
         let rings = [0, 1].map(|ring| RecordRingReader::resume(&heaps[ring]).expect("sound"));
-        let has = |ring: usize| rings[ring].look(&heaps[ring]).expect("sound").is_some();
+        let has = |ring: usize| rings[ring].peek(&heaps[ring]).expect("sound").is_some();
         let mut seen = [false; 2];
         for ring in [0, 1] {
             // The ring goes cold, and the reader looks once more.

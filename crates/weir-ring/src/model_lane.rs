@@ -3,8 +3,9 @@
 use super::board::Board;
 use super::lane::heap::LaneHeap;
 use super::lane::{
-    FrameKind, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LanePlace, LaneReader, LaneWriter,
-    LinkSide, attention_to, fence_before_last_look, footprint, look_at, look_away, must_notify,
+    FrameKind, LaneId, LaneMemory, LanePlace, LaneReader, LaneWriter, LinkSide,
+    POLLING_WITH_BARRIER, attention_to, fence_before_last_poll, footprint, must_notify,
+    start_polling, stop_polling,
 };
 use super::model::{CpuBarrier, Futex, until};
 use super::sleep;
@@ -80,7 +81,7 @@ fn a_lane_loses_neither_frames_nor_wake_ups() {
         let mut reader = LaneReader::new(heap, LANE);
         let mut number = 0;
         while number < 2 {
-            if reader.look(heap, LANE).expect("sound").is_some() {
+            if reader.next_frame(heap, LANE).expect("sound").is_some() {
                 let mut out = [9; 4];
                 assert_eq!(reader.take(heap, &mut out), 4);
                 assert_eq!(out, [number; 4]);
@@ -90,8 +91,8 @@ fn a_lane_loses_neither_frames_nor_wake_ups() {
                 }
                 continue;
             }
-            look_away(attention_to(heap, LANE));
-            fence_before_last_look();
+            stop_polling(attention_to(heap, LANE));
+            fence_before_last_poll();
             if !reader.has(heap, LANE) {
                 shared.gather(0);
             }
@@ -126,7 +127,7 @@ fn a_lane_that_is_moved_shows_each_frame_at_its_place() {
         });
         let mut reader = LaneReader::new(&*heap, LANE);
         for number in 0..3 {
-            while reader.look(&*heap, LANE).expect("sound").is_none() {
+            while reader.next_frame(&*heap, LANE).expect("sound").is_none() {
                 loom::thread::yield_now();
             }
             let mut out = [9; 4];
@@ -145,7 +146,7 @@ fn a_hot_lane_behind_a_barrier_loses_no_wake_up() {
     model.preemption_bound = Some(3);
     model.check(|| {
         let shared = Arc::new((ModelLane::new(), CpuBarrier::new()));
-        look_at(attention_to(&shared.0.heap, LANE), LOOKING_WITH_BARRIER);
+        start_polling(attention_to(&shared.0.heap, LANE), POLLING_WITH_BARRIER);
         let theirs = shared.clone();
         let writing = loom::thread::spawn(move || {
             let (lane, barrier) = &*theirs;
@@ -164,17 +165,17 @@ fn a_hot_lane_behind_a_barrier_loses_no_wake_up() {
         let mut reader = LaneReader::new(&lane.heap, LANE);
         let mut seen = 0;
         while seen < 2 {
-            if reader.look(&lane.heap, LANE).expect("sound").is_some() {
+            if reader.next_frame(&lane.heap, LANE).expect("sound").is_some() {
                 reader.skip();
                 seen += 1;
                 continue;
             }
-            look_away(attention);
+            stop_polling(attention);
             barrier.pass();
             if !reader.has(&lane.heap, LANE) {
                 lane.gather(0);
             }
-            look_at(attention, LOOKING_WITH_BARRIER);
+            start_polling(attention, POLLING_WITH_BARRIER);
         }
         writing.join().expect("no panic");
     });
@@ -236,18 +237,18 @@ fn an_owner_of_many_links_loses_no_wake_up() {
                 boards[OWN].gather(|_| any = true);
                 any
             });
-            look_away(notified);
-            fence_before_last_look();
+            stop_polling(notified);
+            fence_before_last_poll();
             let mut ready = Vec::new();
             boards[LINK].gather(|channel| ready.push(channel));
             while let Some(channel) = ready.pop() {
                 let (reader, id) = (&mut readers[channel as usize], lane(channel));
-                while reader.look(heap, id).expect("sound").is_some() {
+                while reader.next_frame(heap, id).expect("sound").is_some() {
                     reader.skip();
                     seen += 1;
                 }
-                look_away(attention_to(heap, id));
-                fence_before_last_look();
+                stop_polling(attention_to(heap, id));
+                fence_before_last_poll();
                 if reader.has(heap, id) {
                     ready.push(channel);
                 }

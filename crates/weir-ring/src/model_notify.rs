@@ -80,10 +80,10 @@ impl ModelSleeper {
 }
 
 /// Tells all of these as the watcher does, and looks again until all have heard.
-fn tell(all: Vec<Arc<dyn Recipient>>) {
+fn notify_all(all: Vec<Arc<dyn Recipient>>) {
     let mut rounds = Rounds::default();
     for one in &all {
-        rounds.tell(Arc::downgrade(one));
+        rounds.notify(Arc::downgrade(one));
     }
     while !rounds.is_empty() {
         loom::thread::yield_now();
@@ -102,7 +102,7 @@ fn a_death_reaches_a_sleeper_whose_word_another_process_sets_back() {
     check(2, || {
         let own = ModelSleeper::new(&Arc::new(Kernel::new()));
         let (peer, spoilt) = (own.peer.clone(), own.place.clone());
-        let watcher = loom::thread::spawn(move || tell(vec![peer]));
+        let watcher = loom::thread::spawn(move || notify_all(vec![peer]));
         let hostile =
             loom::thread::spawn(move || spoilt.word.store(sleep::ASLEEP, Ordering::Relaxed));
         let mut gone = Vec::new();
@@ -122,7 +122,7 @@ fn a_death_and_a_connection_are_both_heard() {
     check(2, || {
         let own = ModelSleeper::new(&Arc::new(Kernel::new()));
         let told: Vec<Arc<dyn Recipient>> = vec![own.inbox.clone(), own.peer.clone()];
-        let watcher = loom::thread::spawn(move || tell(told));
+        let watcher = loom::thread::spawn(move || notify_all(told));
         let mut heard = News::default();
         while !heard.notified || heard.gone.is_empty() {
             let news = own.until_news();
@@ -141,7 +141,7 @@ fn one_that_moves_hears_of_a_death_all_the_same() {
         let kernel = Arc::new(Kernel::new());
         let mut own = ModelSleeper::new(&kernel);
         let peer = own.peer.clone();
-        let watcher = loom::thread::spawn(move || tell(vec![peer]));
+        let watcher = loom::thread::spawn(move || notify_all(vec![peer]));
         own.place = Arc::new(SleepPlace { word: AtomicU32::new(0), kernel });
         own.inbox.move_to(own.place.clone());
         while !own.peer.is_dead() {
@@ -161,7 +161,7 @@ fn one_that_does_not_go_on_keeps_no_news_from_another() {
         let heard = loom::sync::Arc::new(Notify::new());
         let (told, hears): (Vec<Arc<dyn Recipient>>, _) =
             (vec![stuck.peer.clone(), other.peer.clone()], heard.clone());
-        let watcher = loom::thread::spawn(move || tell(told));
+        let watcher = loom::thread::spawn(move || notify_all(told));
         let sleeping = loom::thread::spawn(move || {
             other.until_news();
             hears.notify();
@@ -208,7 +208,7 @@ fn a_wait_for_several_hears_of_each() {
         let kernel = Arc::new(Kernel::new());
         let (pipe, port) = (ModelSleeper::new(&kernel), ModelSleeper::new(&kernel));
         let told: Vec<Arc<dyn Recipient>> = vec![port.inbox.clone(), pipe.peer.clone()];
-        let watcher = loom::thread::spawn(move || tell(told));
+        let watcher = loom::thread::spawn(move || notify_all(told));
         let (mut rounds_of_letting_in, mut is_dead) = (0, false);
         while rounds_of_letting_in < 2 || !is_dead {
             let mut left: Vec<&ModelSleeper> = Vec::new();

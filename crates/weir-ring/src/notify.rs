@@ -71,7 +71,7 @@ impl<T> Default for Rounds<T> {
 impl<T: Recipient> Rounds<T> {
     /// Tells one. Returns whether the rounds have to look at it again and did not before.
     #[inline]
-    pub fn tell(&mut self, who: T) -> bool {
+    pub fn notify(&mut self, who: T) -> bool {
         who.note();
         let is_new = who.wake() == Delivery::Perhaps && !who.follow(true);
         if is_new {

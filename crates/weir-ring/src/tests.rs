@@ -112,7 +112,7 @@ proptest! {
                     }
                 }
                 Step::Read(_) => {
-                    let length = reader.look(&heap).expect("sound");
+                    let length = reader.peek(&heap).expect("sound");
                     let wanted = queue.pop_front();
                     prop_assert_eq!(length, wanted.as_ref().map(Vec::len));
                     if let Some(wanted) = wanted {
@@ -171,7 +171,7 @@ proptest! {
         let resumed = RecordRingReader::resume(&heap);
         let Ok(mut end) = resumed else { return Ok(()) };
         for _ in 0..100 {
-            let Ok(Some(length)) = end.look(&heap) else { break };
+            let Ok(Some(length)) = end.peek(&heap) else { break };
             let mut out = vec![0; length];
             if end.find(&heap) == Some(end.fast_word(length)) {
                 end.take_fast(&heap, &mut out);
@@ -212,8 +212,8 @@ fn positions_out_of_range_are_corrupt() {
     assert_eq!(reader.available(&heap, 1), Err(Corrupt("the writer's position")));
     heap.word(0).store(12, Ordering::Relaxed);
     let fresh = Heap::new(RING, RING);
-    let look = RecordRingReader::resume(&fresh).expect("sound");
-    assert_eq!(look.look(&heap), Err(Corrupt("the length of a record")));
+    let ring = RecordRingReader::resume(&fresh).expect("sound");
+    assert_eq!(ring.peek(&heap), Err(Corrupt("the length of a record")));
 }
 
 #[test]
@@ -274,12 +274,12 @@ fn the_longest_record_of_all_keeps_its_length() {
     for bytes in [most, most - 1, INLINE_BYTES + 1, most] {
         assert_eq!(writer.has_room(&memory, footprint(bytes)), Ok(true));
         writer.commit(&memory, bytes);
-        assert_eq!(reader.look(&memory), Ok(Some(bytes)));
+        assert_eq!(reader.peek(&memory), Ok(Some(bytes)));
         reader.consume(bytes);
         reader.give_back(&memory);
     }
     memory.word(reader_position(&memory)).store(3 << 30 | 1, Ordering::Relaxed);
-    assert_eq!(reader.look(&memory), Err(Corrupt("the length of a record")));
+    assert_eq!(reader.peek(&memory), Err(Corrupt("the length of a record")));
 }
 
 fn reader_position(memory: &Vast) -> u64 {

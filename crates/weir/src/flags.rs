@@ -3,7 +3,7 @@
 use crate::connect::wait::{Key, Wait, WaitItem};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SharedPage;
-use crate::park::{QUICK_LOOKS, Slept, Timeout, WaitSource, Waiting, futex, look_quickly};
+use crate::park::{QUICK_LOOKS, Slept, Timeout, WaitSource, Waiting, futex, poll_quickly};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::any::Any;
 use std::path::Path;
@@ -209,17 +209,17 @@ impl Flags {
         self.wait(mask, timeout.into(), || self.cluster().take(mask, false))
     }
 
-    fn wait(&self, mask: u64, timeout: Timeout, look: impl Fn() -> Option<u64>) -> Result<u64> {
+    fn wait(&self, mask: u64, timeout: Timeout, poll: impl Fn() -> Option<u64>) -> Result<u64> {
         check_mask(mask)?;
         if self.waiting != Waiting::Sleep
-            && let Some(found) = look_quickly(QUICK_LOOKS, || false, &look)
+            && let Some(found) = poll_quickly(QUICK_LOOKS, || false, &poll)
         {
             return Ok(found);
         }
         let (until, mut first) = (timeout.start(), true);
         loop {
             let counted = CountedIn::new(self.cluster());
-            if let Some(found) = look() {
+            if let Some(found) = poll() {
                 return Ok(found);
             }
             if until.is_over() {

@@ -17,7 +17,7 @@ pub use crate::memory::{
 pub use crate::park::doorbell::Doorbell;
 pub use crate::park::ready::{wait_for_any, wait_ready};
 pub use crate::park::{
-    HeadStart, Parked, Slept, Spinner, Until, WaitSource, peer_of, say_cpu, sleep_on,
+    HeadStart, Parked, Slept, Spinner, Until, WaitSource, peer_of, publish_cpu, sleep_on,
 };
 pub use crate::pool::elastic::{
     AddDescriptor, CountedBacklog, Drainable, Drained, Draining, Pass, Turns,
@@ -50,7 +50,7 @@ pub mod barrier {
 
 /// How a writer asks the thread that drains for room.
 pub mod drain {
-    pub use crate::pipe::end::drain::say_full;
+    pub use crate::pipe::end::drain::request_drain;
 }
 
 /// Opens a stream as [`Pool::backlog`] does. The bell rings too when something was read back.

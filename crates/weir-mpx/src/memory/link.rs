@@ -384,7 +384,7 @@ mod tests {
                 assert!(end.put(&peer, FrameKind::Data, false, b"some bytes"));
                 end.publish(&peer, lane);
                 let mut out = [0; 10];
-                reader.look(&owner, lane).expect("sound").expect("there");
+                reader.next_frame(&owner, lane).expect("sound").expect("there");
                 assert_eq!(reader.take(&owner, &mut out), 10);
                 assert_eq!(&out, b"some bytes");
                 reader.give_back(&owner, lane);

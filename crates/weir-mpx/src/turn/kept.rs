@@ -13,7 +13,7 @@ pub fn has_kept(table: &mut ChannelTable, index: u32) -> Option<bool> {
     if !table.channels[index].accumulates {
         return None;
     }
-    match table.overflows.as_mut()?.look(index, &table.home) {
+    match table.overflows.as_mut()?.next_frame(index, &table.home) {
         Ok(Kept::Nothing) => None,
         Ok(Kept::Waiting) => Some(false),
         // A call that receives reports what cannot be read back.
@@ -30,7 +30,7 @@ impl ChannelTurn<'_, '_> {
     pub(super) fn next_frame(&mut self) -> Result<ControlFlow<FrameStep, LaneFrame>, CorruptLink> {
         self.kept = None;
         if self.channel().accumulates && self.channel().state == ChannelState::Open {
-            match self.look_at_backlog() {
+            match self.peek_backlog() {
                 Some(Ok(frame)) => {
                     let KeptFrame { kind, more, is_cut, left } = *self.kept.insert(frame);
                     let frame = LaneFrame { kind, more: more || is_cut, left };
@@ -44,7 +44,7 @@ impl ChannelTurn<'_, '_> {
             return Ok(ControlFlow::Break(FrameStep::Held));
         };
         let (reader, map, lane) = link.reading(self.number);
-        let frame = reader.look(map, lane).map_err(|_| self.at)?;
+        let frame = reader.next_frame(map, lane).map_err(|_| self.at)?;
         Ok(frame.map_or(ControlFlow::Break(FrameStep::Dry), ControlFlow::Continue))
     }
 
@@ -54,9 +54,9 @@ impl ChannelTurn<'_, '_> {
     }
 
     /// The first frame of the backlog, or why it cannot be shown; `None` if there is no backlog.
-    fn look_at_backlog(&mut self) -> Option<Result<KeptFrame, FrameStep>> {
+    fn peek_backlog(&mut self) -> Option<Result<KeptFrame, FrameStep>> {
         let table = &mut *self.table;
-        match table.overflows.as_mut()?.look(self.index, &table.home) {
+        match table.overflows.as_mut()?.next_frame(self.index, &table.home) {
             Ok(Kept::Frame(frame)) => Some(Ok(frame)),
             Ok(Kept::Nothing) => None,
             Ok(Kept::Waiting) => Some(Err(FrameStep::Held)),
@@ -71,7 +71,7 @@ impl ChannelTurn<'_, '_> {
     pub(super) fn kept_data(&mut self) -> FrameStep {
         let (mut count, mut more) = (0, true);
         let buffer = std::mem::take(&mut self.delivery.buffer);
-        while let Some(Ok(frame)) = self.look_at_backlog() {
+        while let Some(Ok(frame)) = self.peek_backlog() {
             if frame.kind != FrameKind::Data {
                 break;
             }

@@ -27,7 +27,7 @@ impl Victims {
     }
 
     /// Lets a page go before others. It stays if it is touched.
-    pub fn goes_first(&mut self, pages: &mut PageTable, page: u32) {
+    pub fn evict_first(&mut self, pages: &mut PageTable, page: u32) {
         let entry = &mut pages[page];
         if entry.place == Place::Here && self.cold.len() < self.cold.capacity() {
             entry.flags = entry.flags & !REFERENCED | COLD;
@@ -59,7 +59,7 @@ impl Victims {
     }
 
     /// Whether a page goes along with its neighbour: its turn comes soon, and it was not touched.
-    pub fn goes_along(&self, page: &PageEntry, frames: &PageFrames) -> bool {
+    pub fn goes_with_neighbour(&self, page: &PageEntry, frames: &PageFrames) -> bool {
         self.may_go(page)
             && self.rule != PageReplacement::Random
             && !page.has(REFERENCED)

@@ -21,7 +21,7 @@ pub fn run(streams: &Streams, now_ns: u64, rule: Rule, cluster: u32) -> Option<(
         }
         Rule::OldestFirst | Rule::WriteThrough | Rule::Synchronous | Rule::Bbn => {
             let age = |of: &&PoolStream| core::cmp::Reverse(blocks[of.dirty.first].age);
-            Some(run_behind(blocks, dirty.max_by_key(age)?.dirty.first, cluster))
+            Some(dirty_run(blocks, dirty.max_by_key(age)?.dirty.first, cluster))
         }
     }
 }
@@ -49,7 +49,7 @@ fn run_before(blocks: &Blocks, last: u32, cluster: u32) -> (u32, u32) {
 }
 
 /// Returns the run of dirty blocks in a row that begins here.
-fn run_behind(blocks: &Blocks, first: u32, cluster: u32) -> (u32, u32) {
+fn dirty_run(blocks: &Blocks, first: u32, cluster: u32) -> (u32, u32) {
     let (_, count) = follow(first, cluster, |at| {
         let after = blocks.after(at);
         (after != NONE && blocks[at].next == after).then_some(after)

@@ -83,7 +83,7 @@ fn served(sizes: &[u64], shares: &[u32], rounds: usize) -> Vec<u64> {
         let (index, priority) = queue.pop().expect("all are ready");
         let at = index as usize;
         turns[at].begin(shares[at]);
-        while turns[at].goes_on() {
+        while turns[at].continues() {
             cost[at] += sizes[at] + 32;
             turns[at].serve(sizes[at]);
         }
@@ -118,7 +118,7 @@ fn a_turn_that_ran_dry_saves_nothing_up() {
     assert!(!turn.serve(TURN_BYTES));
     turn.begin(1);
     turn.end();
-    assert!(!turn.goes_on(), "it is over at once");
+    assert!(!turn.continues(), "it is over at once");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_debt_of_the_longest_message_is_paid_in_some_rounds_and_nothing_is_saved_up(
     turn.serve(1 << 30);
     let rounds = (1..100).take_while(|round| {
         turn.begin_in_debt(1, *round);
-        !turn.goes_on()
+        !turn.continues()
     });
     assert!(rounds.count() < 20);
     let mut fresh = Turn::default();
@@ -235,16 +235,16 @@ fn idle_channels_have_an_exact_number_of_turns_before_a_busy_one() {
 #[test]
 fn a_turn_ends_with_its_last_byte_and_counts_what_each_record_costs() {
     let mut turn = Turn::default();
-    assert!(!turn.goes_on());
+    assert!(!turn.continues());
     turn.begin(1);
-    assert!(turn.serve(TURN_BYTES - 65) && turn.goes_on(), "33 bytes are left");
-    assert!(turn.serve(0) && turn.goes_on(), "one byte is left");
+    assert!(turn.serve(TURN_BYTES - 65) && turn.continues(), "33 bytes are left");
+    assert!(turn.serve(0) && turn.continues(), "one byte is left");
     turn.end();
     turn.begin_long(2, 100);
     assert!(turn.serve(167), "one byte of twice a hundred is left");
     turn.end();
     turn.begin(1);
-    assert!(!turn.serve(TURN_BYTES - 32) && !turn.goes_on(), "nothing is left");
+    assert!(!turn.serve(TURN_BYTES - 32) && !turn.continues(), "nothing is left");
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl LaneReader {
     }
 
     /// Returns the next frame, if there is one, or what is left of one that was partly taken.
-    pub fn look(
+    pub fn next_frame(
         &mut self,
         memory: &impl LaneMemory,
         lane: LaneId,

@@ -86,7 +86,7 @@ proptest! {
                 }
                 Step::Wish(bytes) => writer.set_wish(bytes),
                 Step::Take(count) => {
-                    let frame = reader.look(&heap, LANE).expect("sound");
+                    let frame = reader.next_frame(&heap, LANE).expect("sound");
                     prop_assert_eq!(frame.is_some(), !naive.is_empty());
                     let Some(frame) = frame else { continue };
                     let (kind, more, bytes) = naive.front_mut().expect("there");
@@ -123,7 +123,7 @@ proptest! {
                     prop_assert!(taken.len() == most || next != Some(FrameKind::Data));
                 }
                 Step::Skip => {
-                    if reader.look(&heap, LANE).expect("sound").is_some() {
+                    if reader.next_frame(&heap, LANE).expect("sound").is_some() {
                         reader.skip();
                         naive.pop_front();
                     }
@@ -165,7 +165,7 @@ proptest! {
         }
         let mut reader = LaneReader::new(&heap, LANE);
         for _ in 0..40 {
-            let Ok(Some(frame)) = reader.look(&heap, LANE) else { break };
+            let Ok(Some(frame)) = reader.next_frame(&heap, LANE) else { break };
             prop_assert!(frame.left <= LARGEST_BYTES as usize);
             reader.take(&heap, &mut [0; 100]);
             reader.give_back(&heap, LANE);
@@ -191,7 +191,7 @@ fn the_end_of_a_channel_always_fits() {
     writer.publish(&heap, LANE);
     let mut reader = LaneReader::new(&heap, LANE);
     let mut kinds = Vec::new();
-    while let Some(frame) = reader.look(&heap, LANE).expect("sound") {
+    while let Some(frame) = reader.next_frame(&heap, LANE).expect("sound") {
         reader.skip();
         kinds.push(frame.kind);
     }
@@ -208,7 +208,7 @@ fn the_writer_is_notified_of_room_when_it_wants_to_be() {
     super::super::sleep::announce(&heap.lane(LANE).reader.wanted, 1);
     let notified: Vec<bool> = (0..4)
         .map(|_| {
-            reader.look(&heap, LANE).expect("sound").expect("there");
+            reader.next_frame(&heap, LANE).expect("sound").expect("there");
             reader.skip();
             reader.give_back(&heap, LANE)
         })
@@ -222,11 +222,11 @@ fn the_writer_is_notified_of_room_when_it_wants_to_be() {
 fn who_does_not_look_is_notified_once() {
     let attention = AtomicU32::new(AWAY);
     assert!(must_notify(&attention, true) && !must_notify(&attention, true));
-    look_away(&attention);
+    stop_polling(&attention);
     assert!(must_notify(&attention, false));
-    for how in [LOOKING, LOOKING_WITH_BARRIER] {
-        look_away(&attention);
-        look_at(&attention, how);
+    for how in [POLLING, POLLING_WITH_BARRIER] {
+        stop_polling(&attention);
+        start_polling(&attention, how);
         assert!(!must_notify(&attention, true) && !must_notify(&attention, false));
         assert_eq!(attention.load(Ordering::Relaxed), how, "it keeps looking in this way");
     }
@@ -252,7 +252,7 @@ proptest! {
                     continue;
                 }
                 let mut notified = false;
-                while !notified && reader.look(&heap, LANE).expect("sound").is_some() {
+                while !notified && reader.next_frame(&heap, LANE).expect("sound").is_some() {
                     reader.skip();
                     notified = gives_back && reader.give_back(&heap, LANE);
                 }
@@ -308,11 +308,11 @@ fn a_head_is_loaded_once_as_a_word_and_never_copied() {
     let (mut writer, mut reader) = (LaneWriter::new(&memory, LANE), LaneReader::new(&memory, LANE));
     assert!(writer.put(&memory, FrameKind::Data, true, b"bytes"));
     writer.publish(&memory, LANE);
-    let frame = reader.look(&memory, LANE).expect("sound").expect("there");
+    let frame = reader.next_frame(&memory, LANE).expect("sound").expect("there");
     assert_eq!(memory.1.get(), 0, "nothing was copied to see the head");
     // What the peer stores now comes too late.
     memory.ring(LANE, LanePlace::INLINE).word(0).store(u32::MAX, Ordering::Relaxed);
-    assert_eq!(reader.look(&memory, LANE), Ok(Some(frame)));
+    assert_eq!(reader.next_frame(&memory, LANE), Ok(Some(frame)));
     let mut out = [0; 99];
     assert_eq!((frame.left, reader.take(&memory, &mut out)), (5, 5));
     assert_eq!((&out[..5], memory.1.get()), (&b"bytes"[..], 5));
@@ -383,11 +383,11 @@ fn the_head_of_a_frame_is_loaded_once() {
     let fickle = Watched { heap, watch };
     let wanted = Ok(Some(LaneFrame { kind: FrameKind::Data, more: false, left: 5 }));
     for _ in 0..2 {
-        assert_eq!(reader.look(&fickle, LANE), wanted);
+        assert_eq!(reader.next_frame(&fickle, LANE), wanted);
     }
     let mut bytes = [0; 8];
     assert_eq!((reader.take(&fickle, &mut bytes), &bytes[..5]), (5, &b"sound"[..]));
-    assert_eq!((reader.look(&fickle, LANE), asked.get()), (Ok(None), 1));
+    assert_eq!((reader.next_frame(&fickle, LANE), asked.get()), (Ok(None), 1));
 }
 
 /// A line that its reader only loaded made the writer's next store to it take long. So the reader stores
@@ -419,7 +419,7 @@ fn a_reader_asks_for_a_word_of_each_line_that_it_has_read() {
             writer.publish(heap, LANE);
             let mut buffer = [0; 1000];
             if in_parts {
-                while reader.look(&noting, LANE) != Ok(None) {
+                while reader.next_frame(&noting, LANE) != Ok(None) {
                     reader.take(&noting, &mut buffer[..PART_BYTES]);
                 }
             } else {

@@ -60,7 +60,7 @@ impl LaneWriter {
 
     /// Whether a frame of this many bytes fits for sure, into a ring that is as large as is wished.
     #[inline]
-    pub fn goes_directly(&self, bytes: usize) -> bool {
+    pub fn surely_fits(&self, bytes: usize) -> bool {
         let left = self.direct_end.wrapping_sub(self.written) as i64;
         footprint(bytes) as i64 <= left
     }
@@ -150,7 +150,7 @@ impl LaneWriter {
     #[inline(always)]
     #[must_use]
     pub fn put_short(&mut self, memory: &impl LaneMemory, bytes: &[u8]) -> bool {
-        if !self.goes_directly(bytes.len()) {
+        if !self.surely_fits(bytes.len()) {
             return false;
         }
         let head = head(FrameKind::Data, false, bytes.len());

@@ -14,11 +14,11 @@ impl NextRecord<'_> {
     /// [`RecordRingReader::length`].
     #[inline(always)]
     pub fn find(&self) -> Option<u32> {
-        Some(self.look()).filter(|word| *word != 0)
+        Some(self.peek()).filter(|word| *word != 0)
     }
 
     #[inline(always)]
-    fn look(&self) -> u32 {
+    fn peek(&self) -> u32 {
         // Acquire pairs with the releases in `RecordRingWriter`: the record is there.
         self.0.load(Ordering::Acquire)
     }
@@ -44,7 +44,7 @@ impl RecordRingReader {
 
     /// Returns the length of the next record, if there is one.
     #[inline]
-    pub fn look(&self, memory: &impl RingMemory) -> Result<Option<usize>, Corrupt> {
+    pub fn peek(&self, memory: &impl RingMemory) -> Result<Option<usize>, Corrupt> {
         match self.word(memory) {
             0 => Ok(None),
             word => self.length(word).map(Some).ok_or(Corrupt("the length of a record")),
@@ -61,7 +61,7 @@ impl RecordRingReader {
     /// Returns the word at the next place. Zero: there is no record yet.
     #[inline(always)]
     fn word(&self, memory: &impl RingMemory) -> u32 {
-        self.next(memory).look()
+        self.next(memory).peek()
     }
 
     /// Returns the place of the next record, for a reader that looks at it again and again.

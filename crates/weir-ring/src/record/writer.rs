@@ -197,12 +197,12 @@ impl RecordRingWriter {
     /// Leaves the memory as the next owner of this end expects it, without a record that was begun.
     pub fn hand_on(&mut self, memory: &impl RingMemory) {
         self.abandon(memory);
-        self.say_position(memory);
+        self.publish_position(memory);
     }
 
     /// Stores the writer's position in the header: before it sleeps, or [hands the end
     /// on](RecordRingWriter::hand_on).
-    pub fn say_position(&self, memory: &impl RingMemory) {
+    pub fn publish_position(&self, memory: &impl RingMemory) {
         let line = &memory.header().writer;
         // Release pairs with the acquire in `RecordPosition::alleged`, in the next owner's process.
         line.arena.store(self.written.arena, Ordering::Release);

@@ -193,7 +193,7 @@ impl Acceptor {
 
     fn take_in(&mut self, doorbell: Option<&Doorbell>) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
-        self.look_at_pending(&mut arrivals, doorbell);
+        self.check_pending(&mut arrivals, doorbell);
         self.held_up = closing::is_held_up();
         if self.held_up {
             return arrivals;
@@ -252,7 +252,7 @@ impl Acceptor {
         }
     }
 
-    fn look_at_pending(&mut self, arrivals: &mut Vec<Arrival>, doorbell: Option<&Doorbell>) {
+    fn check_pending(&mut self, arrivals: &mut Vec<Arrival>, doorbell: Option<&Doorbell>) {
         for pending in std::mem::take(&mut self.pending) {
             let hello = self.hello_of(pending.socket.get());
             if matches!(hello, Ok(None)) && pending.since.elapsed() < PATIENCE {

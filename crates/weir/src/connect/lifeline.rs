@@ -187,13 +187,13 @@ impl Lifeline {
                 }
             }
         }
-        self.look_for_its_end(socket);
+        self.check_hangup(socket);
         Ok(())
     }
 
     /// Notes that the other side has hung up, if it has. Who polls may see that before the watcher has
     /// told, and who asks for changes only (as tokio does) sees it once.
-    fn look_for_its_end(&self, socket: BorrowedFd) {
+    fn check_hangup(&self, socket: BorrowedFd) {
         let process = self.process.as_ref().and_then(WatchedDescriptor::get);
         let has_ended = |process| is_ready(process, PollFlags::IN);
         if !self.is_dead() && (is_ready(socket, PollFlags::RDHUP) || process.is_some_and(has_ended))

@@ -201,7 +201,7 @@ fn run(epoll: &ParentOnly) {
         let (others, mut is_new) = (!rounds.is_empty(), false);
         for event in &events[..count] {
             let observer = watcher.observers().get(&event.data.u64()).cloned();
-            is_new |= observer.is_some_and(|observer| rounds.tell(observer));
+            is_new |= observer.is_some_and(|observer| rounds.notify(observer));
         }
         if is_new {
             again.soon(others);

@@ -101,7 +101,7 @@ impl Doorbell {
     }
 
     /// Makes the descriptor readable anew, for those who ask for changes only.
-    pub fn ring_anew(&self) {
+    pub fn ring_again(&self) {
         self.set();
     }
 

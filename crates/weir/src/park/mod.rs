@@ -35,5 +35,5 @@ pub use head_start::HeadStart;
 pub use local::LocalSleep;
 pub use parked::{Parked, Slept};
 pub use source::{Rung, WaitSource, sleep_on};
-pub use spin::{QUICK_LOOKS, Spinner, Waiting, look_quickly, peer_of, say_cpu};
+pub use spin::{QUICK_LOOKS, Spinner, Waiting, peer_of, poll_quickly, publish_cpu};
 pub use timeout::{Timeout, Until};

@@ -63,10 +63,10 @@ impl Spinner {
         self.shares_cpu
     }
 
-    /// Begins a wait, and counts it. Returns how many looks come first, by [`look_quickly`]: before the
+    /// Begins a wait, and counts it. Returns how many looks come first, by [`poll_quickly`]: before the
     /// CPU is looked up, or a clock read.
     #[inline]
-    pub fn quick_looks(&mut self) -> u32 {
+    pub fn quick_polls(&mut self) -> u32 {
         self.budget.begins();
         match self.waiting {
             Waiting::Sleep => 0,
@@ -85,11 +85,11 @@ impl Spinner {
         until: Until,
         peer: impl Fn() -> PeerCpu,
         is_over: impl Fn() -> bool,
-        mut look: impl FnMut() -> Result<Option<T>>,
+        mut poll: impl FnMut() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        match look_quickly(looks, &is_over, || look().transpose()) {
+        match poll_quickly(looks, &is_over, || poll().transpose()) {
             Some(found) => found.map(Some),
-            None => self.spin_on(until, peer, is_over, look),
+            None => self.spin_on(until, peer, is_over, poll),
         }
     }
 
@@ -99,7 +99,7 @@ impl Spinner {
         until: Until,
         peer: impl Fn() -> PeerCpu,
         is_over: impl Fn() -> bool,
-        mut look: impl FnMut() -> Result<Option<T>>,
+        mut poll: impl FnMut() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         let now = peer();
         self.shares_cpu = now == PeerCpu::SameCpu && self.waiting == Waiting::Adaptive;
@@ -115,7 +115,7 @@ impl Spinner {
         let begun = Instant::now();
         for round in 1_u64.. {
             for _ in 0..LOOKS {
-                if let Some(found) = look()? {
+                if let Some(found) = poll()? {
                     self.budget.learn(true);
                     return Ok(Some(found));
                 }
@@ -149,13 +149,13 @@ impl Spinner {
 /// The looks become a part of the caller's code, so that what was found is used at once: between a
 /// message and its answer each instruction counts.
 #[inline(always)]
-pub fn look_quickly<T>(
+pub fn poll_quickly<T>(
     looks: u32,
     is_over: impl Fn() -> bool,
-    mut look: impl FnMut() -> Option<T>,
+    mut poll: impl FnMut() -> Option<T>,
 ) -> Option<T> {
     for _ in 0..looks {
-        let found = look();
+        let found = poll();
         if found.is_some() {
             return found;
         }
@@ -169,7 +169,7 @@ pub fn look_quickly<T>(
 }
 
 /// Stores this thread's CPU, plus one, in `own`, and returns it.
-pub fn say_cpu(own: &AtomicU32) -> u32 {
+pub fn publish_cpu(own: &AtomicU32) -> u32 {
     let here = rustix::thread::sched_getcpu() as u32 + 1;
     if own.load(Ordering::Relaxed) != here {
         own.store(here, Ordering::Relaxed);
@@ -180,7 +180,7 @@ pub fn say_cpu(own: &AtomicU32) -> u32 {
 /// Stores this thread's CPU in `own`, and compares it with `other`, the CPU that the other side has
 /// stored (a hint).
 pub fn peer_of(own: &AtomicU32, other: u32) -> PeerCpu {
-    let here = say_cpu(own);
+    let here = publish_cpu(own);
     match other {
         0 => PeerCpu::Unknown,
         other if other == here => PeerCpu::SameCpu,

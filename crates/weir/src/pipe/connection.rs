@@ -56,7 +56,7 @@ impl Role {
     }
 
     /// Publishes the CPU of the end of this role. Returns whether the other end runs there too.
-    pub fn say_cpu(self, header: &PipeHeader) -> PeerCpu {
+    pub fn publish_cpu(self, header: &PipeHeader) -> PeerCpu {
         // Relaxed: a hint.
         let other = self.other().sleep(header).cpu.load(Ordering::Relaxed);
         peer_of(&self.sleep(header).cpu, other)
@@ -157,17 +157,17 @@ impl Connection {
 
     /// As [`Connection::take_bell`], up to the next memory if this end does not `go_on` there yet.
     /// Returns the next memory, if it was taken.
-    pub fn take_bell_or_next(&self, goes_on: impl FnMut() -> bool) -> Option<ParentOnly> {
-        self.take_until(true, goes_on).ok()?
+    pub fn take_bell_or_next(&self, continues: impl FnMut() -> bool) -> Option<ParentOnly> {
+        self.take_until(true, continues).ok()?
     }
 
     fn take_until(
         &self,
         to_the_bell: bool,
-        mut goes_on: impl FnMut() -> bool,
+        mut continues: impl FnMut() -> bool,
     ) -> rustix::io::Result<Option<ParentOnly>> {
         let mut moved = None;
-        let takes = |text: &[u8]| text != MOVED || goes_on();
+        let takes = |text: &[u8]| text != MOVED || continues();
         let taken = self.lifeline.take_messages_if(to_the_bell, takes, |text, memory| {
             if text == MOVED {
                 moved = Some(memory);

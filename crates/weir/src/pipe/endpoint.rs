@@ -33,7 +33,7 @@ pub trait Ring: Sized + Debug + Send {
     }
 
     /// Moves a reader to the next memory, if there is one and this is drained.
-    fn goes_on(_: &mut Endpoint<Self>) -> Result<()> {
+    fn move_to_next_memory(_: &mut Endpoint<Self>) -> Result<()> {
         Ok(())
     }
 

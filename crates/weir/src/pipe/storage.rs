@@ -19,7 +19,7 @@ pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(ParentOnly, Arc<Ma
     let arena_bytes = if kind == layout::STREAM { 0 } else { capacity };
     let (file, map) =
         memory::create(Extent { kind, ring_bytes: capacity, arena_bytes, generation: 0 })?;
-    say_shape(map.header(), resolved.shape);
+    publish_shape(map.header(), resolved.shape);
     Ok((file, Arc::new(map)))
 }
 
@@ -93,7 +93,7 @@ pub fn copy_of(file: &ParentOnly) -> Result<ParentOnly> {
 }
 
 /// Publishes the sizes for `weir stat` and `weir tune`, as one more change.
-pub fn say_shape(header: &PipeHeader, shape: PipeShape) {
+pub fn publish_shape(header: &PipeHeader, shape: PipeShape) {
     let tuning = &header.tuning;
     tuning.capacity_bytes.store(shape.capacity_bytes(), Ordering::Relaxed);
     tuning.segment_bytes.store(shape.segment_bytes(), Ordering::Relaxed);

@@ -26,7 +26,7 @@ impl<R: Ring> WaitSource for Endpoint<R> {
     fn is_ready(&mut self, wanted: u64) -> Result<bool> {
         self.end.check_here()?;
         // Another memory alone is nothing to read. Why a reader cannot go over, its call says.
-        let cannot = R::goes_on(self).is_err();
+        let cannot = R::move_to_next_memory(self).is_err();
         Ok(cannot || Endpoint::is_ready(self, wanted)?)
     }
 

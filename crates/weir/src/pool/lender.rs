@@ -75,7 +75,7 @@ impl Core {
 }
 
 /// What the thread knows of a member.
-struct Known {
+struct MemberState {
     state: Arc<ShareState>,
     borrower: Arc<dyn Borrower>,
     faults: u64,
@@ -89,9 +89,9 @@ struct Known {
     set: Vec<Run>,
 }
 
-impl Known {
-    fn new(member: &Member, now_ns: u64) -> Known {
-        Known {
+impl MemberState {
+    fn new(member: &Member, now_ns: u64) -> MemberState {
+        MemberState {
             state: Arc::clone(&member.state),
             borrower: Arc::clone(&member.borrower),
             faults: 0,
@@ -130,7 +130,7 @@ struct Lender<'a> {
     interval_at: Instant,
     quiet: u32,
     thrashing: Thrashing,
-    known: Vec<Known>,
+    known: Vec<MemberState>,
 }
 
 impl Lender<'_> {
@@ -171,11 +171,12 @@ impl Lender<'_> {
 
     fn meet(&mut self, members: &[Member]) {
         let now_ns = self.now_ns();
-        let is_member = |of: &Known| members.iter().any(|one| Arc::ptr_eq(&one.state, &of.state));
+        let is_member =
+            |of: &MemberState| members.iter().any(|one| Arc::ptr_eq(&one.state, &of.state));
         self.known.retain(is_member);
         for member in members {
             if !self.known.iter().any(|of| Arc::ptr_eq(&of.state, &member.state)) {
-                self.known.push(Known::new(member, now_ns));
+                self.known.push(MemberState::new(member, now_ns));
             }
         }
     }
@@ -224,7 +225,7 @@ impl Lender<'_> {
         self.known.iter_mut().for_each(|of| of.end_interval(&mut sum));
         self.quiet = if sum.hard > 0 { 0 } else { self.quiet + 1 };
         let thrashes = self.thrashing.interval(sum) && self.core.lending.swaps.load(Relaxed);
-        let facts: Vec<RotationFacts> = self.known.iter().map(Known::rotation).collect();
+        let facts: Vec<RotationFacts> = self.known.iter().map(MemberState::rotation).collect();
         let now_ns = self.now_ns();
         let free = self.core.free_pages(crate::memory::page_bytes());
         let largest = self.core.lending.swap_largest.load(Relaxed) as usize;
@@ -240,7 +241,7 @@ impl Lender<'_> {
     }
 }
 
-impl Known {
+impl MemberState {
     fn rotation(&self) -> RotationFacts {
         let is_out = self.state.is_out();
         let frames = if is_out { self.had } else { self.state.pages.load(Relaxed) };

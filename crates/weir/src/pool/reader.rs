@@ -61,7 +61,7 @@ impl BacklogReader {
     /// [`ErrorKind::WouldBlock`]: nothing is in memory now. [`ErrorKind::Os`]: the next bytes could
     /// not be read back; the next call tries again.
     pub fn peek(&mut self) -> Result<&[u8]> {
-        let found = self.look()?;
+        let found = self.next_state()?;
         // Counted before the slice is made: what the writer commits meanwhile only adds bytes.
         let here = self.here();
         match (found, &self.block) {
@@ -77,7 +77,7 @@ impl BacklogReader {
         block.min(usize::try_from(self.backlog_bytes()).unwrap_or(usize::MAX))
     }
 
-    fn look(&mut self) -> Result<Peeked> {
+    fn next_state(&mut self) -> Result<Peeked> {
         self.core().check_here("read from")?;
         loop {
             if self.here() > 0 {
@@ -106,7 +106,7 @@ impl BacklogReader {
     /// Nobody knows when the caller takes what it found, so others may have the frame if it is in
     /// the file.
     pub(super) fn finds_something(&mut self) -> Result<bool> {
-        let found = self.look()?;
+        let found = self.next_state()?;
         if self.in_file && self.block.is_some() {
             self.release(PoolEvent::Release(self.shared.stream));
         }
@@ -227,7 +227,7 @@ impl BacklogReader {
     fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
         let mut done = 0;
         while done < buffer.len() {
-            let found = match self.look() {
+            let found = match self.next_state() {
                 Err(_) if done > 0 => break,
                 found => found?,
             };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// What a look at a writer found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum Polled {
     Something,
     Nothing,
 }
@@ -67,7 +67,7 @@ impl SlotBacklog {
         }
         let RecordReader { end, ring } = reader;
         let map = end.here()?;
-        let bytes = match ring.look(&map) {
+        let bytes = match ring.peek(&map) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(Front::Nothing),
             Err(_) => return Ok(Front::Nonsense),
@@ -93,14 +93,14 @@ impl SlotBacklog {
     }
 
     /// What a look finds in the backlog; `None` if it is empty.
-    pub fn look(&mut self, reader: &mut RecordReader) -> Option<Sight> {
+    pub fn poll(&mut self, reader: &mut RecordReader) -> Option<Polled> {
         match self.first(reader) {
             Ok(None) => None,
-            Ok(Some(Front::Nothing)) => Some(Sight::Nothing),
-            Ok(Some(_)) => Some(Sight::Something),
+            Ok(Some(Front::Nothing)) => Some(Polled::Nothing),
+            Ok(Some(_)) => Some(Polled::Something),
             Err(fault) => {
                 self.fault = Some(fault);
-                Some(Sight::Something)
+                Some(Polled::Something)
             }
         }
     }

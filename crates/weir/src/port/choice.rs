@@ -1,7 +1,7 @@
 //! The choice of the next writer: among hot rings, cold rings whose writers set their bit on the
 //! board, and writers that have just come.
 
-use super::backlog::Sight;
+use super::backlog::Polled;
 use super::counts::Counts;
 use super::entrance::Entrance;
 use super::slot::{WriterSlot, WriterSlots};
@@ -49,7 +49,7 @@ pub struct Choice {
 }
 
 #[cold]
-fn it_is_gone() -> Error {
+fn writer_gone_error() -> Error {
     Error::new(ErrorKind::Invalid, "use", "a writer", "it is gone")
 }
 
@@ -93,7 +93,7 @@ impl Choice {
 
     pub fn slot(&mut self, place: u32) -> Result<&mut WriterSlot> {
         let slot = self.slots.get_mut(place as usize).and_then(Option::as_deref_mut);
-        slot.ok_or_else(it_is_gone)
+        slot.ok_or_else(writer_gone_error)
     }
 
     /// The writer whose turn it still is, unless there is news of others.
@@ -101,7 +101,7 @@ impl Choice {
     pub fn current_place(&mut self) -> Option<u32> {
         let place = self.current.filter(|_| !self.inbox.has_news())?;
         let slot = self.slots.get(place as usize)?.as_deref()?;
-        (slot.turn.goes_on() && !slot.is_set_aside()).then_some(place)
+        (slot.turn.continues() && !slot.is_set_aside()).then_some(place)
     }
 
     pub fn id_at(&self, place: u32) -> Option<WriterId> {
@@ -149,7 +149,7 @@ impl Choice {
         self.last = self.last.filter(|last| *last != place);
         if let Some(mut slot) = self.slots.get_mut(place as usize).and_then(Option::take) {
             self.free.push(place);
-            let released = self.unfinished.gone(&slot);
+            let released = self.unfinished.forget_writer(&slot);
             self.release(released)?;
             if ending == Ending::ShutOut
                 && let Ok((end, _)) = slot.reader.parts()
@@ -170,7 +170,7 @@ impl Choice {
     pub fn slot_and_counts(&mut self, place: u32) -> Result<(&mut WriterSlot, Counts<'_>)> {
         let slot = self.slots.get_mut(place as usize).and_then(Option::as_deref_mut);
         let counts = Counts { usual: &mut self.usual, board: self.board.words() };
-        Ok((slot.ok_or_else(it_is_gone)?, counts))
+        Ok((slot.ok_or_else(writer_gone_error)?, counts))
     }
 
     pub fn count(&mut self, messages: u64, bytes: u64) {
@@ -189,7 +189,7 @@ impl Choice {
     pub fn ready_now(&mut self) -> Result<Option<u32>> {
         if let Some(place) = self.current {
             let slot = self.slot(place)?;
-            if slot.turn.goes_on() && !slot.is_set_aside() && slot.look()? == Sight::Something {
+            if slot.turn.continues() && !slot.is_set_aside() && slot.poll()? == Polled::Something {
                 return Ok(Some(place));
             }
             self.current = None;
@@ -202,7 +202,7 @@ impl Choice {
         self.gather()?;
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(TURNS) {
-            self.look_at_all_in_time()?;
+            self.poll_all_in_time()?;
         }
         for rounds in 0.. {
             // After a long message a writer may owe more than its turn grants. Then it waits for
@@ -219,14 +219,14 @@ impl Choice {
                 if slot.is_set_aside() {
                     continue;
                 }
-                if slot.look()? == Sight::Something {
+                if slot.poll()? == Polled::Something {
                     slot.empty_looks = 0;
                     match pace {
                         _ if rounds > 0 => slot.turn.begin_in_debt(slot.share, rounds),
                         TurnPace::New => slot.turn.begin(slot.share),
                         TurnPace::Busy => slot.turn.begin_long(slot.share, long_turn),
                     }
-                    if slot.turn.goes_on() {
+                    if slot.turn.continues() {
                         (self.current, self.last) = (Some(place), Some(place));
                         return Ok(Some(place));
                     }
@@ -257,7 +257,7 @@ impl Choice {
         }
         for place in self.hot.iter() {
             if let Some(slot) = &mut self.slots[place as usize]
-                && slot.look()? == Sight::Something
+                && slot.poll()? == Polled::Something
             {
                 return Ok(true);
             }
@@ -314,19 +314,19 @@ impl Choice {
     }
 
     /// Looks at all rings if it is time for that.
-    pub fn look_at_all_in_time(&mut self) -> Result<()> {
-        if self.all_seen.elapsed() < LOOK_AT_ALL { Ok(()) } else { self.look_at_all() }
+    pub fn poll_all_in_time(&mut self) -> Result<()> {
+        if self.all_seen.elapsed() < LOOK_AT_ALL { Ok(()) } else { self.poll_all() }
     }
 
     /// Looks at all rings, since a writer may have spoiled the bits of others.
-    pub fn look_at_all(&mut self) -> Result<()> {
+    pub fn poll_all(&mut self) -> Result<()> {
         self.all_seen = Instant::now();
         for place in self.unfinished.late(&self.slots) {
             self.shut_out(place)?;
         }
         for place in 0..self.slots.len() as u32 {
             let Ok(slot) = self.slot(place) else { continue };
-            if slot.cold && slot.look()? == Sight::Something {
+            if slot.cold && slot.poll()? == Polled::Something {
                 self.warm(place)?;
             }
         }
@@ -399,11 +399,11 @@ impl Choice {
 
     /// Holds a writer up, because there is no memory for a piece of its message.
     pub fn hold_up(&mut self, place: u32) -> Result<()> {
-        let (waits, goes_on) = self.unfinished.hold_up(place, &mut self.slots);
+        let (waits, continues) = self.unfinished.hold_up(place, &mut self.slots);
         if waits {
             self.set_aside(place);
         }
-        self.release(goes_on)
+        self.release(continues)
     }
 
     /// Receives again from writers that were held up.

@@ -112,7 +112,7 @@ impl Drainable for Port {
         if self.rings.is_ready()? {
             return Ok(true);
         }
-        match self.rings.look_once_more() {
+        match self.rings.poll_again() {
             Ok(_) => Ok(true),
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock => Ok(false),

@@ -142,7 +142,7 @@ impl Rings {
             effort.work = WorkBudget::default();
             if effort.until == Until::Now {
                 // The descriptor stays readable: there is more to do.
-                self.doorbell.iter().for_each(Doorbell::ring_anew);
+                self.doorbell.iter().for_each(Doorbell::ring_again);
                 return Err(self.error(ErrorKind::WouldBlock, "no message is whole"));
             }
             if self.choice.inbox().has_news() {
@@ -248,7 +248,7 @@ impl Rings {
     fn wait(&mut self, until: Until) -> Result<u32> {
         self.count_wait();
         if until == Until::Now {
-            return self.look_once_more();
+            return self.poll_again();
         }
         if self.spinner.only_spins() {
             // It looks at nothing but the next message until that is there, and its writer may wait
@@ -269,7 +269,7 @@ impl Rings {
                 return Err(self.error(ErrorKind::TimedOut, "nothing came in time"));
             }
             if spun && self.spinner.only_spins() {
-                self.choice.look_at_all_in_time()?;
+                self.choice.poll_all_in_time()?;
             } else if let Some(slept) = sleep_on(self, until)? {
                 self.spinner.slept(slept.ns);
             }
@@ -278,10 +278,10 @@ impl Rings {
 
     /// Looks again for a call that does not wait and found nothing. If the port is polled, this
     /// first makes its doorbell ring once there is something.
-    pub fn look_once_more(&mut self) -> Result<u32> {
+    pub fn poll_again(&mut self) -> Result<u32> {
         if self.doorbell.is_some() {
             self.take_bells()?;
-            self.choice.look_at_all_in_time()?;
+            self.choice.poll_all_in_time()?;
             if self.choice.cool_all()? {
                 sleep::announce(&self.choice.board().sleep.word, sleep::POLLING);
             }
@@ -315,9 +315,9 @@ impl Rings {
         let (end, _) = choice.slot(last)?.reader.parts()?;
         let map = end.map.clone();
         // The CPU of the writer that was served last is the best guess for the others.
-        let peer = || Role::Reader.say_cpu(map.header());
+        let peer = || Role::Reader.publish_cpu(map.header());
         let look = || Ok(choice.sees()?.then_some(()));
-        let looks = spinner.quick_looks();
+        let looks = spinner.quick_polls();
         let most = if spinner.only_spins() { until.at_most(LOOK_AT_ALL) } else { None };
         let until = most.map_or(until, Until::after);
         let came = spinner.spin(looks, until, peer, || false, look)?.is_some();
@@ -422,7 +422,7 @@ impl WaitSource for Rings {
     fn after_sleep(&mut self, slept: Slept) -> Result<()> {
         self.choice.board().account.waiting.count_sleep(slept.ns, slept.woken);
         // A writer may have spoiled the bits of others on the board.
-        self.choice.look_at_all_in_time()
+        self.choice.poll_all_in_time()
     }
 }
 

@@ -1,6 +1,6 @@
 //! One writer as the reader of the port sees it.
 
-use super::backlog::{Front, Sight, SlotBacklog};
+use super::backlog::{Front, Polled, SlotBacklog};
 use super::counts::Counts;
 use super::partial::{PartialMessage, too_small};
 use super::{Ending, WriterId};
@@ -109,21 +109,21 @@ impl WriterSlot {
 
     /// Whether there is something to receive. The end of the writer counts too.
     #[inline]
-    pub fn look(&mut self) -> Result<Sight> {
+    pub fn poll(&mut self) -> Result<Polled> {
         if self.ending.is_some() || self.partial.complete {
-            return Ok(Sight::Something);
+            return Ok(Polled::Something);
         }
         if self.backlog.is_there()
-            && let Some(sight) = self.backlog.look(&mut self.reader)
+            && let Some(polled) = self.backlog.poll(&mut self.reader)
         {
-            return Ok(sight);
+            return Ok(polled);
         }
         let RecordReader { end, ring } = &self.reader;
         // An invalid record counts as something. The receiving call deals with it.
-        if !matches!(ring.look(&end.here()?), Ok(None)) || end.is_gone() {
-            return Ok(Sight::Something);
+        if !matches!(ring.peek(&end.here()?), Ok(None)) || end.is_gone() {
+            return Ok(Polled::Something);
         }
-        Ok(Sight::Nothing)
+        Ok(Polled::Nothing)
     }
 
     pub fn shut_out(&mut self) {
@@ -266,7 +266,7 @@ impl WriterSlot {
             return Ok(SlotStep::Nothing);
         }
         // Look once more, now that it is gone: it may have sent before it went.
-        if !matches!(ring.look(&*end.map), Ok(None)) {
+        if !matches!(ring.peek(&*end.map), Ok(None)) {
             return Ok(SlotStep::PutAway(0));
         }
         let closed = end.other_has_closed();
@@ -310,7 +310,7 @@ impl WriterSlot {
             return Ok(0);
         }
         let mut messages = 0;
-        while self.turn.goes_on() && messages < most {
+        while self.turn.continues() && messages < most {
             let Front::Record { bytes, first: true, last: true } = self.front()? else { break };
             if bytes as u64 > limits.most_message_bytes {
                 break;
@@ -415,7 +415,7 @@ impl WriterSlot {
         self.give_back()?;
         self.reader.parts()?.0.announce(sleep::COLD);
         self.cold = true;
-        Ok(self.look()? == Sight::Nothing)
+        Ok(self.poll()? == Polled::Nothing)
     }
 
     /// Tells the writer that the reader looks at its ring by itself.

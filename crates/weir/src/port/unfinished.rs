@@ -54,7 +54,7 @@ impl Unfinished {
     }
 
     /// Frees the memory of a writer that is gone. Returns the writers that may continue.
-    pub fn gone(&mut self, slot: &WriterSlot) -> Vec<u32> {
+    pub fn forget_writer(&mut self, slot: &WriterSlot) -> Vec<u32> {
         self.bytes -= slot.partial.kept_bytes;
         self.held_up.retain(|held_up| *held_up != slot.id.slot);
         if self.held_up.is_empty() {
@@ -93,7 +93,7 @@ impl Unfinished {
         if given_back > 0 {
             return (false, None);
         }
-        let mut goes_on = None;
+        let mut continues = None;
         if self.first.is_none() {
             let all = slots.iter().flatten().filter(|slot| slot.can_finish());
             let first =
@@ -108,14 +108,14 @@ impl Unfinished {
                 return (false, None);
             }
             self.held_up.retain(|held_up| *held_up != first);
-            goes_on = was_held_up.then_some(first);
+            continues = was_held_up.then_some(first);
         }
         if let Some(Some(slot)) = slots.get_mut(place as usize) {
             slot.partial.held_up = true;
         }
         self.held_up.push(place);
         self.since.get_or_insert_with(Instant::now);
-        (true, goes_on)
+        (true, continues)
     }
 
     /// Whether a writer is held up.

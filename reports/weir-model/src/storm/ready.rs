@@ -123,7 +123,7 @@ impl Storm {
         }
         let mut budget = WorkBudget::default();
         let mut served = 0;
-        while channel.turn.goes_on() && !budget.is_over() {
+        while channel.turn.continues() && !budget.is_over() {
             let Some((number, bytes)) = channel.records.pop_front() else {
                 channel.turn.end();
                 break;
@@ -162,7 +162,7 @@ impl Storm {
             let mut moved = 0;
             for _ in 0..rounds {
                 turn.begin(share);
-                while turn.goes_on() {
+                while turn.continues() {
                     turn.serve(bytes);
                     moved += bytes + 32;
                 }

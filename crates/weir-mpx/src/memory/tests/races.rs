@@ -19,9 +19,9 @@ fn link() -> LinkMap {
 }
 
 /// Waits for the other thread.
-fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+fn until<T>(mut poll: impl FnMut() -> Option<T>) -> T {
     loop {
-        match look() {
+        match poll() {
             Some(found) => return found,
             None => thread::yield_now(),
         }
@@ -50,7 +50,7 @@ fn heads_of_frames_that_change_meanwhile_are_no_race() {
             for _ in 0..LAPS {
                 // A frame that was refused is still there.
                 let mut reader = LaneReader::new(link, lane);
-                if let Ok(frame) = reader.look(link, lane) {
+                if let Ok(frame) = reader.next_frame(link, lane) {
                     let frame = frame.expect("one is there");
                     assert_eq!((frame.left, reader.take(link, &mut [0; 20])), (10, 10));
                 }

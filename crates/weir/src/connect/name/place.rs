@@ -50,7 +50,7 @@ pub fn directory() -> Result<PathBuf> {
 /// The first place that exists and is the user's own, or else the first that can be made.
 fn choose(places: &[PathBuf], uid: u32) -> Result<PathBuf> {
     for place in places {
-        if matches!(look_at(place, uid), Ok(Ownership::Own)) {
+        if matches!(ownership_of(place, uid), Ok(Ownership::Own)) {
             return Ok(place.clone());
         }
     }
@@ -71,7 +71,7 @@ fn make(place: &Path, uid: u32) -> Result<()> {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(cause) => return Err(Error::os("make", object(), cause)),
     }
-    match look_at(place, uid).map_err(|cause| Error::os("use", object(), cause))? {
+    match ownership_of(place, uid).map_err(|cause| Error::os("use", object(), cause))? {
         Ownership::Own => Ok(()),
         Ownership::Missing => Err(Error::os("use", object(), Errno::NOENT)),
         Ownership::Foreign => {
@@ -82,7 +82,7 @@ fn make(place: &Path, uid: u32) -> Result<()> {
     }
 }
 
-fn look_at(place: &Path, uid: u32) -> rustix::io::Result<Ownership> {
+fn ownership_of(place: &Path, uid: u32) -> rustix::io::Result<Ownership> {
     let found = match rustix::fs::lstat(place) {
         Err(Errno::NOENT) => return Ok(Ownership::Missing),
         found => found?,
@@ -125,6 +125,6 @@ mod tests {
     fn a_directory_of_another_user_is_foreign() {
         let room = tempfile::tempdir().expect("a directory");
         let other = rustix::process::getuid().as_raw() + 1;
-        assert!(matches!(look_at(room.path(), other), Ok(Ownership::Foreign)));
+        assert!(matches!(ownership_of(room.path(), other), Ok(Ownership::Foreign)));
     }
 }

@@ -342,7 +342,7 @@ impl<'a, T: Clone> Wait<'a, T> {
         }
         let mut is_first = true;
         loop {
-            self.look(ready)?;
+            self.poll_ready(ready)?;
             if !ready.is_empty() {
                 return Ok(());
             }
@@ -358,7 +358,7 @@ impl<'a, T: Clone> Wait<'a, T> {
         }
     }
 
-    fn look(&mut self, ready: &mut Vec<T>) -> Result<()> {
+    fn poll_ready(&mut self, ready: &mut Vec<T>) -> Result<()> {
         self.poll_descriptors()?;
         for entry in &mut self.entries {
             if entry.is_ready()? {

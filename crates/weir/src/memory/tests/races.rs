@@ -26,9 +26,9 @@ fn map_of(kind: u32) -> Map {
 }
 
 /// Waits for the other thread.
-fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+fn until<T>(mut poll: impl FnMut() -> Option<T>) -> T {
     loop {
-        match look() {
+        match poll() {
             Some(found) => return found,
             None => thread::yield_now(),
         }
@@ -80,7 +80,7 @@ fn a_record_that_is_given_up_is_zeroed_beside_the_word_that_the_reader_loads() {
             });
             let mut reader = RecordRingReader::resume(map).expect("sound");
             for lap in 0..LAPS {
-                assert_eq!(until(|| reader.look(map).expect("sound")), bytes);
+                assert_eq!(until(|| reader.peek(map).expect("sound")), bytes);
                 assert!(kind == layout::RECORD || reader.header(map) == lap);
                 let mut out = vec![0; bytes];
                 let word = reader.find(map).expect("it is there");

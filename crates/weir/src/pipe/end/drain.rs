@@ -13,15 +13,15 @@ use weir_ring::primitive::{AtomicU32, Ordering, fence};
 /// The largest error number.
 const MOST_ERRNO: u32 = 4095;
 
-/// The reader's last report of [`say_trouble`]: its number, and the error number.
+/// The reader's last report of [`publish_spill_failure`]: its number, and the error number.
 fn trouble(header: &PipeHeader) -> (u32, u32) {
-    // Acquire: pairs with the Release in `say_trouble`.
+    // Acquire: pairs with the Release in `publish_spill_failure`.
     let word = header.reader_sleep.trouble.load(Ordering::Acquire);
     ((word >> 32) as u32, word as u32)
 }
 
 /// Reports that the reader cannot spill. `number` counts the reports, `fault` is the error number.
-pub fn say_trouble(header: &PipeHeader, number: u32, fault: i32) {
+pub fn publish_spill_failure(header: &PipeHeader, number: u32, fault: i32) {
     let word = u64::from(number) << 32 | u64::from(fault.unsigned_abs());
     // Release: pairs with the Acquire in `trouble`.
     header.reader_sleep.trouble.store(word, Ordering::Release);
@@ -53,7 +53,7 @@ pub fn has_moved(header: &PipeHeader) -> bool {
 }
 
 /// Takes the announcement back.
-pub fn rise(line: &SleepLine) {
+pub fn withdraw(line: &SleepLine) {
     // Relaxed: a writer that still sees the announcement wakes nobody, which does no harm.
     line.drain.store(DRAIN_AWAKE, Ordering::Relaxed);
 }
@@ -75,7 +75,7 @@ pub fn has_thread(line: &SleepLine) -> bool {
 
 /// Has a ring drained, which its writer found full, if the reader whose line this is has a thread
 /// that drains.
-pub fn say_full(line: &SleepLine) {
+pub fn request_drain(line: &SleepLine) {
     if !has_thread(line) {
         return;
     }
@@ -134,17 +134,17 @@ mod tests {
         let (header, mut reports) = (PipeHeader::default(), SpillReports::default());
         assert!(!reports.has_new_one(&header) && reports.new_one(&header).is_none());
         for (number, fault) in [(1, 28), (2, 5), (u32::MAX, 28)] {
-            say_trouble(&header, number, fault);
+            publish_spill_failure(&header, number, fault);
             assert!(reports.has_new_one(&header));
             let error = reports.new_one(&header).expect("new").expect("a number of an error");
             assert_eq!(error.raw_os_error(), Some(fault));
             for (number, fault) in [(number, fault), (number, 1), (0, fault), (0, 0)] {
-                say_trouble(&header, number, fault);
+                publish_spill_failure(&header, number, fault);
                 assert!(!reports.has_new_one(&header), "{number} {fault}");
                 assert!(reports.new_one(&header).is_none());
             }
         }
-        say_trouble(&header, 3, 4096);
+        publish_spill_failure(&header, 3, 4096);
         assert!(
             reports.has_new_one(&header)
                 && reports.new_one(&header).is_some_and(|one| one.is_err())

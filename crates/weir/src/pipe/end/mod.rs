@@ -150,11 +150,11 @@ impl End {
             self.tuning.forget_seen();
         }
         if self.role == Role::Writer {
-            self.tuning.say_wishes(self.map.header());
+            self.tuning.publish_wishes(self.map.header());
         }
         self.fences.give_back(self.role.sleep(self.map.header()));
         self.account_line().pid.store(std::process::id(), Ordering::Relaxed);
-        self.say_cpu();
+        self.publish_cpu();
     }
 
     #[inline]
@@ -218,7 +218,7 @@ impl End {
     /// sizes of another capacity, if they were asked for and the writer may adopt them. Called now
     /// and then.
     pub fn check_requests(&mut self) -> Option<PipeShape> {
-        self.say_cpu();
+        self.publish_cpu();
         self.fences.be_reached(self.role.other().sleep(self.map.header()));
         self.take_up_tuning()
     }
@@ -254,7 +254,7 @@ impl End {
     }
 
     /// Makes the last such error new again.
-    pub fn tell_trouble_again(&mut self) {
+    pub fn report_spill_failure_again(&mut self) {
         self.spill_reports = SpillReports::default();
     }
 
@@ -275,12 +275,12 @@ impl End {
     /// The memory. Fails in a forked child.
     #[inline]
     pub fn here(&self) -> Result<MapHere<'_>> {
-        self.map.here().ok_or_else(|| self.elsewhere())
+        self.map.here().ok_or_else(|| self.forked_error())
     }
 
     #[cold]
     #[inline(never)]
-    fn elsewhere(&self) -> Error {
+    fn forked_error(&self) -> Error {
         Error::forked(self.role.operation(), "the pipe")
     }
 
@@ -290,7 +290,7 @@ impl End {
 
     /// The error of a writer whose reader is gone.
     #[inline(never)]
-    pub fn other_is_gone(&self) -> Error {
+    pub fn peer_gone_error(&self) -> Error {
         self.error(ErrorKind::Closed, "the reader has closed or died")
     }
 
@@ -324,20 +324,20 @@ impl End {
             return Some(Ending::Closed);
         }
         // A writer that has gone on in another memory closes there.
-        let goes_on = self.role == Role::Reader && drain::has_moved(self.header());
-        (is_dead && !goes_on).then_some(Ending::Died)
+        let continues = self.role == Role::Reader && drain::has_moved(self.header());
+        (is_dead && !continues).then_some(Ending::Died)
     }
 
     /// Tells the other end on which CPU this one runs.
-    pub fn say_cpu(&self) {
-        self.role.say_cpu(self.header());
+    pub fn publish_cpu(&self) {
+        self.role.publish_cpu(self.header());
     }
 
     /// Sleeps until `look` finds something.
     pub fn sleep(
         &mut self,
         until: Until,
-        look: &mut dyn FnMut(&Map) -> Result<bool>,
+        poll: &mut dyn FnMut(&Map) -> Result<bool>,
     ) -> Result<WaitOutcome> {
         self.head_start.sleeps();
         let slice = (self.role == Role::Writer).then_some(WRITER_SLICE);
@@ -349,7 +349,7 @@ impl End {
             }
             let gone = self.is_gone();
             // Looked at after `is_gone`: what the other end published before it went counts.
-            if look(&self.map)? {
+            if poll(&self.map)? {
                 return Ok(WaitOutcome::Ready);
             }
             if gone || until.is_over() {
@@ -393,7 +393,7 @@ impl End {
             self.head_start.give(!self.spinner.shares_cpu());
             self.head_start.moved(1);
         }
-        self.spinner.quick_looks()
+        self.spinner.quick_polls()
     }
 
     /// Counts a wait that spinning has ended.
@@ -407,10 +407,10 @@ impl End {
     pub fn spin<T>(
         &mut self,
         until: Until,
-        look: impl FnMut(MapHere<'_>) -> Result<Option<T>>,
+        poll: impl FnMut(MapHere<'_>) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         let looks = self.begin_wait();
-        self.spin_after(looks, until, look)
+        self.spin_after(looks, until, poll)
     }
 
     /// As [`End::spin`], for a wait that has begun: makes so many quick looks, and continues.
@@ -419,13 +419,13 @@ impl End {
         &mut self,
         looks: u32,
         until: Until,
-        mut look: impl FnMut(MapHere<'_>) -> Result<Option<T>>,
+        mut poll: impl FnMut(MapHere<'_>) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let Some(map) = self.map.here() else { return Err(self.elsewhere()) };
+        let Some(map) = self.map.here() else { return Err(self.forked_error()) };
         let (words, life, role) = (map.words(), &*self.life, self.role);
         let gone = || role.other().has_closed(words) || life.is_dead();
-        let peer = || role.say_cpu(words);
-        let found = self.spinner.spin(looks, until, peer, gone, || look(map))?;
+        let peer = || role.publish_cpu(words);
+        let found = self.spinner.spin(looks, until, peer, gone, || poll(map))?;
         if found.is_some() {
             self.spun(map);
         }
@@ -443,19 +443,19 @@ impl End {
         self.arm_and(|_| true);
     }
 
-    /// As [`End::arm`], for an end that `goes_on` in the next memory, if that has come. Otherwise
+    /// As [`End::arm`], for an end that `continues` in the next memory, if that has come. Otherwise
     /// the memory stays in the socket, and goes with that to another process.
-    pub fn arm_and(&mut self, mut goes_on: impl FnMut(&Map) -> bool) {
+    pub fn arm_and(&mut self, mut continues: impl FnMut(&Map) -> bool) {
         let Some(doorbell) = &self.doorbell else { return };
         doorbell.clear();
-        if let Some(file) = self.life.take_bell_or_next(|| goes_on(&self.map)) {
+        if let Some(file) = self.life.take_bell_or_next(|| continues(&self.map)) {
             self.arrived = Some(file);
         }
         self.announce(sleep::POLLING);
     }
 
     pub fn memory(&self) -> Result<BorrowedFd<'_>> {
-        self.file.as_ref().and_then(|own| own.file.get()).ok_or_else(|| self.elsewhere())
+        self.file.as_ref().and_then(|own| own.file.get()).ok_or_else(|| self.forked_error())
     }
 
     /// Makes the descriptor readable again, until the next `WouldBlock`, after something was done.
@@ -477,12 +477,12 @@ impl End {
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.check_here()?;
         if self.doorbell.is_none() {
-            let socket = self.life.socket().ok_or_else(|| self.elsewhere())?;
+            let socket = self.life.socket().ok_or_else(|| self.forked_error())?;
             let doorbell = Doorbell::new(socket)?;
             self.life.its_end_rings(&doorbell)?;
             self.doorbell = Some(doorbell);
         }
-        self.doorbell.as_ref().map(AsFd::as_fd).ok_or_else(|| self.elsewhere())
+        self.doorbell.as_ref().map(AsFd::as_fd).ok_or_else(|| self.forked_error())
     }
 
     pub fn close(&mut self) {

@@ -28,11 +28,11 @@ impl Tuning {
 
     pub fn grant(&mut self, header: &PipeHeader, capacity: u64) {
         self.wishes.grant(capacity);
-        self.say_wishes(header);
+        self.publish_wishes(header);
     }
 
     /// Publishes the largest capacity that a writer adopts.
-    pub fn say_wishes(&self, header: &PipeHeader) {
+    pub fn publish_wishes(&self, header: &PipeHeader) {
         // Relaxed: a hint for those who ask. The writer decides.
         header.tuning.most_bytes.store(self.wishes.most_bytes(), Ordering::Relaxed);
     }
@@ -66,7 +66,7 @@ impl Tuning {
 impl End {
     /// Adopts what was asked for, or set by a writer, if that waits: a reader goes by it.
     #[inline]
-    pub fn heed_writer(&mut self) {
+    pub fn adopt_writer_settings(&mut self) {
         // Acquire: pairs with the Release in `sleep::announce`: what it has set before is seen.
         if self.header().writer_sleep.word.load(Ordering::Acquire) != 0 {
             let _ = self.take_up_tuning();

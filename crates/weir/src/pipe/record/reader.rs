@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, MapHere, View};
-use crate::park::{Timeout, look_quickly};
+use crate::park::{Timeout, poll_quickly};
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, WaitOutcome, account_taken};
 use crate::pipe::endpoint::{Endpoint, Ring};
@@ -84,7 +84,7 @@ impl Endpoint<record::RecordRingReader> {
                 end.count_taken(1);
                 is_time
             }
-            None if timeout != Timeout::Now => match look_soon(end, ring) {
+            None if timeout != Timeout::Now => match spin_for_record(end, ring) {
                 Some((word, map)) if word == wanted => take_fast(ring, map, buffer),
                 _ => return false,
             },
@@ -140,7 +140,7 @@ impl Endpoint<record::RecordRingReader> {
             // What was called may have forked.
             map = shown.end.here()?;
             // The next call reports what is corrupt: these records have been received.
-            match shown.ring.look(&map) {
+            match shown.ring.peek(&map) {
                 Ok(Some(more)) if more <= buffer.len() && !shown.ring.owes_much() => next = more,
                 _ => return Ok(shown.records),
             }
@@ -192,7 +192,7 @@ impl Endpoint<record::RecordRingReader> {
         if found.is_some() || timeout == Timeout::Now {
             return found;
         }
-        look_soon(end, ring).map(|(word, _)| word)
+        spin_for_record(end, ring).map(|(word, _)| word)
     }
 
     /// Looks again for a call that does not wait and found nothing.
@@ -202,7 +202,7 @@ impl Endpoint<record::RecordRingReader> {
         end.arm();
         let gone = end.is_gone();
         // Looked at after `is_gone`: what the writer sent before it went counts.
-        let found = ring.look(&*end.map).map_err(|c| corrupt(Role::Reader, c))?;
+        let found = ring.peek(&*end.map).map_err(|c| corrupt(Role::Reader, c))?;
         if found.is_some() || gone {
             return Ok(found);
         }
@@ -224,12 +224,12 @@ impl Endpoint<record::RecordRingReader> {
             // for this room.
             give_back(end, ring);
         }
-        if let Some(found) = end.spin_after(0, until, |map| ring.look(&map).map_err(fail))? {
+        if let Some(found) = end.spin_after(0, until, |map| ring.peek(&map).map_err(fail))? {
             return Ok(Some(found));
         }
         give_back(end, ring);
-        match end.sleep(until, &mut |map| Ok(ring.look(map).map_err(fail)?.is_some()))? {
-            WaitOutcome::Ready => ring.look(&*end.map).map_err(fail),
+        match end.sleep(until, &mut |map| Ok(ring.peek(map).map_err(fail)?.is_some()))? {
+            WaitOutcome::Ready => ring.peek(&*end.map).map_err(fail),
             WaitOutcome::Gone => Ok(None),
             WaitOutcome::TimedOut => Err(end.error(ErrorKind::TimedOut, "it stayed empty")),
         }
@@ -251,7 +251,7 @@ impl Ring for record::RecordRingReader {
 
     fn is_ready(&mut self, end: &mut End, _: u64) -> Result<bool> {
         let gone = end.is_gone();
-        let next = self.look(&*end.map).map_err(|c| corrupt(Role::Reader, c))?;
+        let next = self.peek(&*end.map).map_err(|c| corrupt(Role::Reader, c))?;
         if next.is_none() {
             give_back(end, self);
         }
@@ -280,12 +280,15 @@ impl Drop for Shown<'_> {
 /// Waits for the word of the next record, as long as the quick looks take. Returns the memory too,
 /// which it knows to be here.
 #[inline(always)]
-fn look_soon<'a>(end: &'a mut End, ring: &record::RecordRingReader) -> Option<(u32, MapHere<'a>)> {
+fn spin_for_record<'a>(
+    end: &'a mut End,
+    ring: &record::RecordRingReader,
+) -> Option<(u32, MapHere<'a>)> {
     let looks = end.begin_wait();
     let map = end.map.here()?;
     let is_gone = || end.is_gone_from(map, Role::Writer);
     let next = ring.next(&map);
-    let word = look_quickly(looks, is_gone, || next.find())?;
+    let word = poll_quickly(looks, is_gone, || next.find())?;
     add(&map.words().reader_account.waiting.spun, 1);
     Some((word, map))
 }
@@ -335,7 +338,7 @@ pub(crate) fn give_back(end: &mut End, ring: &mut record::RecordRingReader) {
     }
     if end.map.extent().kind == RECORD {
         // The reader of a port goes by sizes of its own.
-        end.heed_writer();
+        end.adopt_writer_settings();
     }
     let shape = end.shape;
     end.wake_other(|header| {

@@ -218,7 +218,7 @@ impl Endpoint<record::RecordRingWriter> {
         // The capacity of a record pipe stays as it is.
         let _ = end.check_requests();
         if end.is_gone() {
-            return Err(end.other_is_gone());
+            return Err(end.peer_gone_error());
         }
         if has_room(ring, &*end.map, needed)? {
             return Ok(());
@@ -232,7 +232,7 @@ impl Endpoint<record::RecordRingWriter> {
         }
         match sleep_for_room(end, ring, needed, until)? {
             WaitOutcome::Ready => Ok(()),
-            WaitOutcome::Gone => Err(end.other_is_gone()),
+            WaitOutcome::Gone => Err(end.peer_gone_error()),
             WaitOutcome::TimedOut if until == Until::Now => {
                 Err(end.error(ErrorKind::WouldBlock, "it is full"))
             }
@@ -276,22 +276,22 @@ fn sleep_for_room(
     needed: (u64, u64),
     until: Until,
 ) -> Result<WaitOutcome> {
-    say_wanted(end, ring, needed);
+    publish_wanted(end, ring, needed);
     let place = end.life.site().sleep_place();
-    let mut look = |map: &Map| {
+    let mut poll = |map: &Map| {
         let fits = has_room(ring, map, needed)?;
         // This end has announced that it waits, so the draining thread sees whose ring is full.
         if !fits {
-            drain::say_full(place.line(map.header()));
+            drain::request_drain(place.line(map.header()));
         }
         Ok(fits)
     };
     if until != Until::Now {
-        return end.sleep(until, &mut look);
+        return end.sleep(until, &mut poll);
     }
     end.arm();
     let gone = end.is_gone();
-    Ok(match (look(&end.map)?, gone) {
+    Ok(match (poll(&end.map)?, gone) {
         (true, _) => WaitOutcome::Ready,
         (false, true) => WaitOutcome::Gone,
         (false, false) => WaitOutcome::TimedOut,
@@ -319,19 +319,19 @@ impl Ring for record::RecordRingWriter {
         let fits = self.has_room(&*end.map, self.footprint(wanted as usize));
         let fits = fits.map_err(|c| corrupt(Role::Writer, c))?;
         if !fits {
-            drain::say_full(end.life.site().sleep_place().line(end.map.header()));
+            drain::request_drain(end.life.site().sleep_place().line(end.map.header()));
         }
         Ok(fits || end.is_gone())
     }
 
     fn want(&mut self, end: &End, wanted: u64) {
-        say_wanted(end, self, self.footprint(wanted as usize));
+        publish_wanted(end, self, self.footprint(wanted as usize));
     }
 }
 
 /// Publishes the writer's position, and what room it waits for in the ring and in the arena.
-fn say_wanted(end: &End, ring: &record::RecordRingWriter, needed: (u64, u64)) {
-    ring.say_position(&*end.map);
+fn publish_wanted(end: &End, ring: &record::RecordRingWriter, needed: (u64, u64)) {
+    ring.publish_position(&*end.map);
     let sleep = &end.header().writer_sleep;
     sleep.wanted.store(needed.0, Ordering::Relaxed);
     sleep.wanted_arena.store(needed.1, Ordering::Relaxed);
@@ -373,7 +373,7 @@ impl Reservation<'_> {
     pub fn commit(self) -> Result<()> {
         let end = &self.writer.end;
         if end.is_gone_from(end.here()?, Role::Reader) {
-            return Err(end.other_is_gone());
+            return Err(end.peer_gone_error());
         }
         let begun = self.writer.ring.end_begun();
         begun.map_or(Ok(()), |bytes| self.writer.commit(bytes))

@@ -44,7 +44,7 @@ use weir_ring::{Corrupt, RingMemory};
 pub type Reader = Endpoint<StreamReader>;
 
 /// Whether there is something to read in this memory, or another memory to move to.
-fn look(ring: &mut StreamReader, map: &impl RingMemory) -> Result<bool> {
+fn poll(ring: &mut StreamReader, map: &impl RingMemory) -> Result<bool> {
     let there = ring.available(map, 1).map_err(|c| corrupt(Role::Reader, c))?;
     Ok(there > 0 || has_moved(map.header()))
 }
@@ -98,7 +98,7 @@ impl Endpoint<StreamReader> {
         if !is_there && !self.wait_for_bytes(until)? {
             return Ok(0);
         }
-        self.end.heed_writer();
+        self.end.adopt_writer_settings();
         let there = self.bytes_up_to(buffer.len() as u64)?;
         let bytes = there.min(buffer.len() as u64) as usize;
         let mut rest = &mut buffer[..bytes];
@@ -151,16 +151,16 @@ impl Endpoint<StreamReader> {
                 arm(end, ring);
                 let gone = end.is_gone();
                 // Looked at after `is_gone`: what the writer wrote before it went counts.
-                match (look(ring, &*end.map)?, gone) {
+                match (poll(ring, &*end.map)?, gone) {
                     (true, _) => continue,
                     (false, true) => return Ok(false),
                     (false, false) => return Err(end.error(ErrorKind::WouldBlock, "it is empty")),
                 }
             }
-            if end.spin(until, |map| Ok(look(ring, &map)?.then_some(())))?.is_some() {
+            if end.spin(until, |map| Ok(poll(ring, &map)?.then_some(())))?.is_some() {
                 continue;
             }
-            match end.sleep(until, &mut |map| look(ring, map))? {
+            match end.sleep(until, &mut |map| poll(ring, map))? {
                 WaitOutcome::Ready => {}
                 WaitOutcome::Gone => return Ok(false),
                 WaitOutcome::TimedOut => {
@@ -211,12 +211,12 @@ impl Ring for StreamReader {
         self.available(map, 1) == Ok(0)
     }
 
-    fn goes_on(reader: &mut Reader) -> Result<()> {
+    fn move_to_next_memory(reader: &mut Reader) -> Result<()> {
         reader.go_on()
     }
 
     fn is_ready(&mut self, end: &mut End, _: u64) -> Result<bool> {
-        Ok(end.is_gone() || look(self, &*end.map)?)
+        Ok(end.is_gone() || poll(self, &*end.map)?)
     }
 }
 

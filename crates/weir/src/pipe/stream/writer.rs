@@ -9,7 +9,7 @@ use crate::pipe::defaults::out_of_range;
 use crate::pipe::end::{End, WaitOutcome, drain};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::WriterOptions;
-use crate::pipe::storage::{corrupt, say_shape};
+use crate::pipe::storage::{corrupt, publish_shape};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl Endpoint<StreamWriter> {
     /// is room. Returns how many bytes it wrote, 0 once the time is over.
     fn write_some(&mut self, left: &[u8], whole: u64, until: Until) -> Result<usize> {
         if self.end.is_gone() {
-            return Err(self.end.other_is_gone());
+            return Err(self.end.peer_gone_error());
         }
         let step = match self.step_now(left.len() as u64, whole)? {
             0 => self.wait_for_step(left.len() as u64, whole, until)?,
@@ -112,7 +112,7 @@ impl Endpoint<StreamWriter> {
     #[cold]
     fn wait_for_step(&mut self, left: u64, whole: u64, until: Until) -> Result<u64> {
         loop {
-            drain::say_full(&self.end.header().reader_sleep);
+            drain::request_drain(&self.end.header().reader_sleep);
             // Asked for anew each time: a request may have changed the sizes.
             let wanted = self.end.shape.wanted_bytes(whole, left);
             if until != Until::Now {
@@ -132,7 +132,7 @@ impl Endpoint<StreamWriter> {
                 self.adopt_requests();
             }
             if self.end.is_gone() {
-                return Err(self.end.other_is_gone());
+                return Err(self.end.peer_gone_error());
             }
         }
     }
@@ -155,16 +155,16 @@ impl Endpoint<StreamWriter> {
     fn sleep_for_room(&mut self, wanted: u64, until: Until) -> Result<bool> {
         let Endpoint { end, ring } = self;
         let reports = end.spill_reports();
-        let mut look = |map: &Map| {
+        let mut poll = |map: &Map| {
             let room = ring.room(map, wanted).map_err(|c| corrupt(Role::Writer, c))?;
             Ok(room >= wanted || reports.has_new_one(map.header()))
         };
         end.header().writer_sleep.wanted.store(wanted, Ordering::Relaxed);
         if until == Until::Now {
             end.arm();
-            return Ok(look(&end.map)? || end.is_gone());
+            return Ok(poll(&end.map)? || end.is_gone());
         }
-        Ok(end.sleep(until, &mut look)? != WaitOutcome::TimedOut)
+        Ok(end.sleep(until, &mut poll)? != WaitOutcome::TimedOut)
     }
 
     /// The room that is known, or all there is if less than this is known.
@@ -184,7 +184,7 @@ impl Endpoint<StreamWriter> {
     pub(crate) fn bytes_first(&mut self, written: Result<usize>) -> Result<usize> {
         match written {
             Err(error) if error.written_bytes().is_some_and(|bytes| bytes > 0) => {
-                self.end.tell_trouble_again();
+                self.end.report_spill_failure_again();
                 Ok(error.written_bytes().unwrap_or_default())
             }
             written => written,
@@ -204,7 +204,7 @@ impl Endpoint<StreamWriter> {
         match self.move_to(shape) {
             Ok(()) => self.end.grant(shape.capacity_bytes()),
             // A capacity that cannot be set now is dropped. Who asks next hears of the present one.
-            Err(_) => say_shape(self.end.header(), self.end.shape),
+            Err(_) => publish_shape(self.end.header(), self.end.shape),
         }
     }
 
@@ -240,7 +240,7 @@ impl Endpoint<StreamWriter> {
         let (ring_bytes, arena_bytes) = (shape.capacity_bytes(), 0);
         let (file, new) =
             memory::create(Extent { kind: STREAM, ring_bytes, arena_bytes, generation })?;
-        say_shape(new.header(), shape);
+        publish_shape(new.header(), shape);
         let position = ring.position();
         new.header().writer.position.store(position, Ordering::Relaxed);
         new.header().reader.position.store(position, Ordering::Relaxed);
@@ -260,7 +260,7 @@ impl Endpoint<StreamWriter> {
             Role::Reader.close(new.header());
         }
         end.wake_other(|_| true);
-        drain::say_full(&end.header().reader_sleep);
+        drain::request_drain(&end.header().reader_sleep);
         end.move_to(file, Arc::new(new), shape);
         *ring = resumed;
         // There is more room now, of which no reader tells.
@@ -278,7 +278,7 @@ impl Endpoint<StreamWriter> {
         let sizes = (Some(segment_bytes), Some(atomic_bytes));
         end.shape = PipeShape::new(memory::page_bytes(), capacity, sizes.0, sizes.1)
             .map_err(out_of_range)?;
-        say_shape(end.header(), end.shape);
+        publish_shape(end.header(), end.shape);
         Ok(())
     }
 
@@ -305,7 +305,7 @@ impl Ring for StreamWriter {
         let room = wanted.clamp(1, end.shape.capacity_bytes());
         let there = self.room(&*end.map, room).map_err(|c| corrupt(Role::Writer, c))?;
         if there < room {
-            drain::say_full(&end.header().reader_sleep);
+            drain::request_drain(&end.header().reader_sleep);
         }
         // That its reader cannot spill, the next write says.
         let is_told = end.spill_reports().has_new_one(end.header());

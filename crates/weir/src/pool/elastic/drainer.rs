@@ -81,7 +81,7 @@ impl DrainEnds {
                 self.troubles = self.troubles.wrapping_add(1).max(1);
                 let (end, _) = self.reader.parts()?;
                 let fault = error.os_code().unwrap_or(UNKNOWN);
-                drain::say_trouble(end.header(), self.troubles, fault);
+                drain::publish_spill_failure(end.header(), self.troubles, fault);
                 end.wake_other(|_| true);
             }
             _ => return Err(error),

@@ -95,7 +95,7 @@ impl RecordBacklog {
             let backlog = match &mut *backlog {
                 Some(backlog) => backlog,
                 // An empty ring needs no backlog.
-                None if !matches!(ring.look(&*end.map), Ok(Some(_))) => break Drained::Done,
+                None if !matches!(ring.peek(&*end.map), Ok(Some(_))) => break Drained::Done,
                 none => none.insert(RecordBacklog::new(pool, bell)?),
             };
             match backlog.move_one(end, ring)? {
@@ -148,7 +148,7 @@ impl RecordBacklog {
 
     /// Moves the next record from the ring to the backlog.
     fn move_one(&mut self, end: &End, ring: &mut RecordRingReader) -> Result<Move> {
-        let Ok(Some(bytes)) = ring.look(&*end.map) else { return Ok(Move::Nothing) };
+        let Ok(Some(bytes)) = ring.peek(&*end.map) else { return Ok(Move::Nothing) };
         let moving = self.moving.get_or_insert_with(|| MovingRecord {
             bytes,
             header: ring.header(&*end.map),
@@ -232,7 +232,7 @@ impl RecordBacklog {
         end: &mut End,
         ring: &mut RecordRingReader,
     ) -> First {
-        if ring.look(&*end.map) != Ok(Some(moving.bytes)) {
+        if ring.peek(&*end.map) != Ok(Some(moving.bytes)) {
             return First::Nonsense;
         }
         (self.head, self.head_bytes) = (moving.head(), HEAD_BYTES);

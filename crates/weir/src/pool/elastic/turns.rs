@@ -160,7 +160,7 @@ impl<D: Drainable> Turns<D> {
             if !pass.more && self.sleep(line, &pass).is_err() {
                 return;
             }
-            drain::rise(line);
+            drain::withdraw(line);
             while self.leaves() && !self.stops() {
                 std::thread::yield_now();
             }
@@ -171,7 +171,7 @@ impl<D: Drainable> Turns<D> {
     fn sleep(&self, line: &SleepLine, pass: &Pass) -> rustix::io::Result<()> {
         let mut words = Vec::with_capacity(2 + pass.full.len());
         if D::HAS_ONE_WRITER && !pass.full.is_empty() {
-            drain::rise(line);
+            drain::withdraw(line);
         } else {
             words.push(drain::asleep(line));
         }

@@ -56,7 +56,7 @@ impl Model {
         match *step {
             Step::Put(stream, bytes) => self.streams[stream % count].put(bytes),
             Step::Take(stream, bytes) => self.streams[stream % count].take(bytes),
-            Step::Look(stream, bytes) => self.streams[stream % count].look(bytes),
+            Step::Look(stream, bytes) => self.streams[stream % count].peek(bytes),
             Step::Drop(stream, which) => self.streams[stream % count].go(which, &self.made.pool),
             Step::Fail(direction, fails) => {
                 self.made.faults.fail_all(direction, fails.then_some(Errno::IO));
@@ -142,7 +142,7 @@ impl Stream {
         }
     }
 
-    fn look(&mut self, bytes: usize) {
+    fn peek(&mut self, bytes: usize) {
         let Some(reader) = &mut self.ends.1 else { return };
         match reader.peek() {
             Ok(there) => {
