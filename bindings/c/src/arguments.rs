@@ -3,6 +3,7 @@
 use crate::error::invalid;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
+use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -69,6 +70,36 @@ pub(crate) unsafe fn buffer<'a>(to: *mut c_void, count: usize) -> Result<&'a mut
     }
     // SAFETY: by this function's contract; it is not NULL, and `count` is in range.
     Ok(unsafe { std::slice::from_raw_parts_mut(to.cast(), count) })
+}
+
+/// The lengths for which the library's copy is four words. Where the compiler knows so, a function that
+/// moves a record need not save what a call to memcpy would spoil.
+const SHORT_BYTES: RangeInclusive<usize> = 16..=64;
+
+/// The bytes at `from`, if they are so few that they are copied without a call.
+///
+/// # Safety
+/// That of [`bytes`].
+#[inline(always)]
+pub(crate) unsafe fn short<'a>(from: *const c_void, count: usize) -> Option<&'a [u8]> {
+    if from.is_null() || !SHORT_BYTES.contains(&count) {
+        return None;
+    }
+    // SAFETY: by this function's contract; it is not NULL, and `count` is in range.
+    Some(unsafe { std::slice::from_raw_parts(from.cast(), count) })
+}
+
+/// The buffer at `to`, if what fills it is copied without a call.
+///
+/// # Safety
+/// That of [`buffer`].
+#[inline(always)]
+pub(crate) unsafe fn short_buffer<'a>(to: *mut c_void, count: usize) -> Option<&'a mut [u8]> {
+    if to.is_null() || !SHORT_BYTES.contains(&count) {
+        return None;
+    }
+    // SAFETY: by this function's contract; it is not NULL, and `count` is in range.
+    Some(unsafe { std::slice::from_raw_parts_mut(to.cast(), count) })
 }
 
 /// The text at `from`.

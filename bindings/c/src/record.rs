@@ -85,14 +85,34 @@ pub extern "C" fn weir_send(
     count: usize,
     timeout_ns: i64,
 ) -> weir_status {
+    let Some(writer) = writer else { return is_null(WRITER) };
+    // SAFETY: C promises that many bytes.
+    if let Some(short) = unsafe { arguments::short(record, count) }
+        && weir::parts::send_fast(&mut writer.held.end, short)
+    {
+        return weir_status::WEIR_OK;
+    }
+    send(writer, record, count, timeout_ns)
+}
+
+#[cold]
+#[inline(never)]
+fn is_null(what: &'static str) -> weir_status {
+    call(|| given(None, what))
+}
+
+/// Sends what is not sent fast. Out of line, so that what is needs no stack.
+#[inline(never)]
+fn send(
+    writer: &mut weir_record_writer,
+    record: *const c_void,
+    count: usize,
+    timeout_ns: i64,
+) -> weir_status {
     call(|| {
-        let writer = &mut given(writer, WRITER)?.held.end;
         // SAFETY: C promises that many bytes.
         let record = unsafe { arguments::bytes(record, count) }?;
-        if timeout_ns < 0 {
-            return writer.send(record);
-        }
-        writer.send_timeout(record, timeout(timeout_ns))
+        writer.held.end.send_timeout(record, timeout(timeout_ns))
     })
 }
 
@@ -107,11 +127,31 @@ pub extern "C" fn weir_receive(
     timeout_ns: i64,
     count: Option<&mut MaybeUninit<usize>>,
 ) -> weir_status {
+    let Some(reader) = reader else { return is_null(READER) };
+    let Some(count) = count else { return is_null("a place for the count") };
+    // SAFETY: C promises that much room.
+    if let Some(short) = unsafe { arguments::short_buffer(buffer, size) }
+        && weir::parts::receive_fast(&mut reader.held.end, short)
+    {
+        count.write(size);
+        return weir_status::WEIR_OK;
+    }
+    receive(reader, buffer, size, timeout_ns, count.write(0))
+}
+
+/// Receives what is not received fast. Out of line, so that what is needs no stack.
+#[inline(never)]
+fn receive(
+    reader: &mut weir_record_reader,
+    buffer: *mut c_void,
+    size: usize,
+    timeout_ns: i64,
+    count: &mut usize,
+) -> weir_status {
     call(|| {
-        let count = place(count, 0, "a count")?;
-        let reader = &mut given(reader, READER)?.held.end;
         // SAFETY: C promises that much room.
         let buffer = unsafe { arguments::buffer(buffer, size) }?;
+        let reader = &mut reader.held.end;
         let received = if timeout_ns < 0 {
             reader.receive(buffer)
         } else {

@@ -281,13 +281,15 @@ static void waits(void) {
     weir_flags_free(flags);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     nulls();
     sizes();
     loans();
     ports();
     handles();
-    forked();
+    /* In a child, what the watcher of its parent had is nobody's, which valgrind calls a leak. */
+    if (argc < 2 || strcmp(argv[1], "without-fork") != 0)
+        forked();
     waits();
     printf("%d failures\n", failures);
     return failures != 0;

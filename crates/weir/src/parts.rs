@@ -26,7 +26,7 @@ pub use crate::pool::{Backlog, Borrower, Share, ShareState};
 pub use crate::port::{Bell, MODE_BITS};
 #[cfg(feature = "tokio")]
 pub use crate::tokio::{Registered, item};
-use crate::{BacklogReader, BacklogWriter, Pool, PoolOptions, RecordWriter, Result};
+use crate::{BacklogReader, BacklogWriter, Pool, PoolOptions, RecordReader, RecordWriter, Result};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use weir_sys::spill::SpillEngine;
@@ -78,6 +78,21 @@ pub fn try_reserve(writer: &mut BacklogWriter) -> Result<Option<&mut [u8]>> {
 /// Those of [`Reservation::commit`](crate::Reservation::commit).
 pub fn commit_forgotten(writer: &mut RecordWriter) -> Result<()> {
     writer.forgotten().commit()
+}
+
+/// Sends a record if that takes few instructions: for callers into whose code
+/// [`RecordWriter::send`](crate::Endpoint) cannot be inlined, which try this first. Returns false if it
+/// did not, or the reader is gone.
+#[inline(always)]
+pub fn send_fast(writer: &mut RecordWriter, bytes: &[u8]) -> bool {
+    writer.send_fast(None, bytes)
+}
+
+/// Receives a record that is there and as long as the buffer and the last one, as [`send_fast`] sends.
+/// Returns false if it did not.
+#[inline(always)]
+pub fn receive_fast(reader: &mut RecordReader, buffer: &mut [u8]) -> bool {
+    reader.receive_there(buffer)
 }
 
 /// Where a backlog waits for room.

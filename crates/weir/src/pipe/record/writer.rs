@@ -76,7 +76,7 @@ impl Endpoint<record::RecordRingWriter> {
     /// Whether the reader is gone is asked after the record is there for it: a record that nobody will
     /// read does no harm, and the one that waits for this record has it sooner.
     #[inline(always)]
-    fn send_fast(&mut self, header: Option<u32>, bytes: &[u8]) -> bool {
+    pub(crate) fn send_fast(&mut self, header: Option<u32>, bytes: &[u8]) -> bool {
         let Endpoint { end, ring } = self;
         let map = if ring.may_go_fast(bytes.len()) { end.map.here() } else { None };
         let Some(map) = map else { return false };
