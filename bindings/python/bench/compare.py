@@ -91,14 +91,15 @@ class Iceoryx:
         node = iox.NodeBuilder.new().create(iox.ServiceType.Ipc)
         builder = node.service_builder(iox.ServiceName.new(self.name))
         builder = builder.publish_subscribe(iox.Slice[ctypes.c_uint8])
-        builder = builder.enable_safe_overflow(False).subscriber_max_buffer_size(8).max_publishers(4)
+        builder = builder.enable_safe_overflow(False).subscriber_max_buffer_size(8 if self.size < 1 << 20 else 2)
+        builder = builder.max_publishers(4)
         return node, builder.open_or_create()
 
     def put(self, item):
         if self.publisher is None:
             self.put_node, service = self._service()
             builder = service.publisher_builder().initial_max_slice_len(self.size + 512)
-            builder = builder.unable_to_deliver_strategy(self.iox.UnableToDeliverStrategy.Block)
+            builder = builder.backpressure_strategy(self.iox.BackpressureStrategy.RetryUntilDelivered)
             self.publisher = builder.create()
         import ctypes
 
@@ -110,8 +111,11 @@ class Iceoryx:
     def get(self):
         import ctypes
 
+        until = time.monotonic() + 20
         while (sample := self.subscriber.receive()) is None:
             time.sleep(0)
+            if time.monotonic() > until:
+                raise TimeoutError("nothing came")
         payload = sample.payload()
         data = ctypes.string_at(payload.as_ptr(), payload.len())
         sample.delete()

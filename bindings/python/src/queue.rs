@@ -32,6 +32,10 @@ const PATIENCE: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_millis(200);
 /// Items that are longer are copied while other threads of Python run.
 const LONG: usize = 64 << 10;
+/// Buffers of a pickle that are as long get blocks of memory.
+const BLOCK: usize = 1 << 20;
+/// The kind of item whose parts are a pickle and its buffers.
+const PICKLE: u32 = 1;
 /// The most parts of an item.
 const MOST_PARTS: usize = 1 << 16;
 
@@ -278,6 +282,7 @@ impl QueueRing {
             .enumerate()
             .map(|(number, bytes)| match number {
                 0 => Fresh::bytes(py, *bytes),
+                _ if kind == PICKLE && *bytes >= BLOCK => Fresh::block(py, *bytes),
                 _ => Fresh::bytearray(py, *bytes),
             })
             .collect::<PyResult<Vec<_>>>()?;

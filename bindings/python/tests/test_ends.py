@@ -3,8 +3,11 @@
 import asyncio
 import multiprocessing as mp
 import os
+import pathlib
 import selectors
+import shutil
 import signal
+import subprocess
 import threading
 
 import pytest
@@ -291,3 +294,28 @@ def test_a_signal_is_heard_by_one_who_waits():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def command():
+    """The command `weir`, which is Rust: in PATH, or built beside this."""
+    built = pathlib.Path(__file__).parent.parent.parent.parent / "target"
+    there = [shutil.which("weir"), built / "release" / "weir", built / "debug" / "weir"]
+    return next((str(path) for path in there if path and os.path.exists(path)), None)
+
+
+@pytest.mark.skipif(command() is None, reason="SKIPPED: the command weir is not here")
+def test_python_and_rust_talk_through_a_port(tmp_path):
+    with weir.Port(tmp_path / "here") as port:
+        subprocess.run(
+            [command(), "port", "write", tmp_path / "here", "--message", "from Rust"],
+            check=True,
+            timeout=LONG,
+        )
+        assert port.receive(timeout=LONG).data == b"from Rust"
+        assert port.receive(timeout=LONG).ending == "closed"
+    reading = [command(), "port", "read", tmp_path / "there", "--until-closed"]
+    with subprocess.Popen(reading, stdout=subprocess.PIPE) as reader:
+        with weir.PortWriter(tmp_path / "there", connect_timeout=LONG) as writer:
+            writer.send(b"from Python")
+        assert reader.communicate(timeout=LONG)[0] == b"from Python\n"
+        assert reader.returncode == 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copyreg
+import functools
 import multiprocessing
 import os
 import pickle
 import sys
 import weakref
 from multiprocessing import reduction, util
+from multiprocessing.process import BaseProcess
 from queue import Empty, Full
 from typing import Any, Callable, Generic, List, Optional, Tuple, TypeVar
 
@@ -229,27 +231,39 @@ def _join_in_child() -> None:
     _leave_at_exit()
 
 
-def _leave_at_exit(*_: object) -> None:
-    # A forked child has no use of its parent's, and a child of multiprocessing forgets both.
+def _leave_at_exit() -> None:
     util.Finalize(None, _leave_all, exitpriority=0)
 
 
+def _watched(run: Callable[[Any], None]) -> Callable[[Any], None]:
+    """What a child of multiprocessing runs: it remembers that an exception has ended it."""
+
+    @functools.wraps(run)
+    def watched(process: Any) -> None:
+        global _failed
+        try:
+            run(process)
+        except BaseException as error:
+            _failed = not (isinstance(error, SystemExit) and error.code in (None, 0))
+            raise
+
+    return watched
+
+
+# Whether an exception has ended a child of multiprocessing.
+_failed = False
+
+
 def _leave_all() -> None:
-    failed = _has_failed()
+    failed = _failed
+    if multiprocessing.parent_process() is None:
+        failed = getattr(sys, "last_value", None) is not None
     for queue in list(_open_here):
         queue._ring.leave(failed)
 
 
-def _has_failed() -> bool:
-    """Whether an exception ends this process: multiprocessing calls this while it passes."""
-    ending = sys.exc_info()[1]
-    if ending is None and multiprocessing.parent_process() is None:
-        ending = getattr(sys, "last_value", None)
-    if isinstance(ending, SystemExit):
-        return ending.code not in (None, 0)
-    return ending is not None
-
-
 os.register_at_fork(after_in_child=_join_in_child)
-util.register_after_fork(_leave_at_exit, _leave_at_exit)
+# A child of multiprocessing forgets what its parent does at its exit.
+util.register_after_fork(_leave_at_exit, lambda _: _leave_at_exit())
+setattr(BaseProcess, "run", _watched(BaseProcess.run))
 _leave_at_exit()

@@ -140,6 +140,12 @@ impl<'py> Fresh<'py> {
         Ok(Fresh { object, start, bytes })
     }
 
+    /// A block for a long array.
+    pub fn block(py: Python<'py>, bytes: usize) -> PyResult<Fresh<'py>> {
+        let (object, start) = super::loan::block(py, bytes)?;
+        Ok(Fresh { object, start, bytes })
+    }
+
     /// The bytes that are to be filled, as long as the value was not handed out.
     pub fn fill(&mut self) -> &mut [u8] {
         // SAFETY: the object has so many bytes and nobody else has it. What is not set may be

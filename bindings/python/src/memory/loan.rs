@@ -1,8 +1,9 @@
-//! A class of Python that exports memory which somebody lends, and counts who has it.
+//! A class of Python that exports memory: what a reader lends, or a block of its own.
 //!
 //! The stable ABI has the buffer protocol since 3.11. The slots are the same before, so the class
 //! is made by hand.
 
+use super::blocks;
 use super::buffer::RawBuffer;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -20,8 +21,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-const READ_ONLY: c_int = 1;
-const NAME: &CStr = c"weir._weir.Loan";
+const NAME: &CStr = c"weir._weir.Memory";
 
 /// An object of the class.
 #[repr(C)]
@@ -31,7 +31,7 @@ struct LoanObject {
     bytes: isize,
     /// Views that are not released.
     exports: isize,
-    /// Whose memory it is.
+    /// Whose memory it is; null if it is a block of its own.
     reader: *mut ffi::PyObject,
 }
 
@@ -68,12 +68,7 @@ pub fn lend_record(
     // SAFETY: nobody of this process writes a record before it is consumed. A peer that breaks the
     // rules can: Python then reads other bytes, and any bytes are a value.
     let memory = unsafe { view.as_slice() };
-    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let class = CLASS.get_or_try_init(py, || class(py))?;
-    // SAFETY: the class was made by `class`, and this thread is attached.
-    let made = unsafe { ffi::PyType_GenericAlloc(class.as_ptr().cast(), 0) };
-    // SAFETY: a new reference, or null with an exception set.
-    let object = unsafe { Bound::from_owned_ptr_or_err(py, made) }?;
+    let object = exporter(py)?;
     let fields = object.as_ptr().cast::<LoanObject>();
     // SAFETY: as large as the class says, and nobody else has it yet.
     let fields = unsafe { &mut *fields };
@@ -81,6 +76,32 @@ pub fn lend_record(
     fields.bytes = memory.len() as isize;
     fields.reader = reader.clone().unbind().into_ptr();
     Ok(Lender(object.unbind()))
+}
+
+/// An object that exports a block of memory of its own, which may be written. Its bytes are
+/// whatever was there; the caller fills them before anybody else has the object.
+pub fn block(py: Python<'_>, bytes: usize) -> PyResult<(Bound<'_, PyAny>, *mut u8)> {
+    let object = exporter(py)?;
+    let start = blocks::take(bytes);
+    if start.is_null() {
+        return Err(pyo3::exceptions::PyMemoryError::new_err(()));
+    }
+    let fields = object.as_ptr().cast::<LoanObject>();
+    // SAFETY: as large as the class says, and nobody else has it yet.
+    let fields = unsafe { &mut *fields };
+    fields.start = start.cast();
+    fields.bytes = bytes as isize;
+    Ok((object, start))
+}
+
+/// A new object of the class, with zeros for its fields.
+fn exporter(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class = CLASS.get_or_try_init(py, || class(py))?;
+    // SAFETY: the class was made by `class`, and this thread is attached.
+    let made = unsafe { ffi::PyType_GenericAlloc(class.as_ptr().cast(), 0) };
+    // SAFETY: a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(py, made) }
 }
 
 fn class(py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -122,9 +143,11 @@ unsafe extern "C" fn get_buffer(
         unsafe { ffi::PyErr_SetString(ffi::PyExc_BufferError, why.as_ptr()) };
         return -1;
     }
+    // What a reader lends is read only; a block is its owner's.
+    let read_only = c_int::from(!loan.reader.is_null());
     // SAFETY: Python's view to fill; the object takes a reference to itself.
     let filled =
-        unsafe { PyBuffer_FillInfo(view, object, loan.start, loan.bytes, READ_ONLY, flags) };
+        unsafe { PyBuffer_FillInfo(view, object, loan.start, loan.bytes, read_only, flags) };
     if filled == 0 {
         loan.exports += 1;
     }
@@ -142,9 +165,13 @@ unsafe extern "C" fn release_buffer(object: *mut ffi::PyObject, _: *mut RawBuffe
 /// Python calls it, attached, with an object that nobody has any more.
 unsafe extern "C" fn deallocate(object: *mut ffi::PyObject) {
     // SAFETY: an object of the class, which nobody has any more.
-    let reader = unsafe { (*object.cast::<LoanObject>()).reader };
-    // SAFETY: a reference of this object, or null.
-    unsafe { ffi::Py_XDECREF(reader) };
+    let loan = unsafe { &*object.cast::<LoanObject>() };
+    if !loan.reader.is_null() {
+        // SAFETY: a reference of this object.
+        unsafe { ffi::Py_DECREF(loan.reader) };
+    } else if !loan.start.is_null() {
+        blocks::give_back(loan.start.cast(), loan.bytes as usize);
+    }
     // SAFETY: attached; the object is of a class on the heap.
     let class = unsafe { ffi::Py_TYPE(object) };
     // SAFETY: every class has this slot, of this type.

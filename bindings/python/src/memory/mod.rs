@@ -7,6 +7,7 @@
 //! or some of each, and any bytes are a value. [`shared`] is the memory of a queue: its words are
 //! atomics, and its other bytes belong to whoever holds one of its two locks.
 
+mod blocks;
 mod buffer;
 mod loan;
 mod shared;
