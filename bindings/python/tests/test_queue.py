@@ -7,14 +7,12 @@ import pickle
 import queue as std_queue
 import signal
 import socket
-import sys
 import threading
 import time
 
 import pytest
 import weir
 
-numpy = pytest.importorskip("numpy") if "numpy" in sys.modules else None
 try:
     import numpy
 except ImportError:
@@ -77,6 +75,20 @@ def test_arrays_are_not_pickled_and_may_be_written():
         assert (got[name] == array).all()
         assert got[name].dtype == array.dtype and got[name].shape == array.shape
         got[name][...] = 0
+    for array in (
+        numpy.arange(5),
+        numpy.zeros(0),
+        numpy.ones((2, 3, 4), ">f4"),
+        numpy.array(7.5),
+        numpy.array([1 + 2j]),
+        numpy.array(["text", None]),
+        numpy.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]),
+        numpy.arange(12).reshape(3, 4).T,
+    ):
+        queue.put(array)
+        copy = queue.get()
+        assert copy.dtype == array.dtype and copy.shape == array.shape
+        assert copy.tolist() == array.tolist() and copy.flags.writeable
     constant = numpy.frombuffer(b"constant", numpy.uint8)
     queue.put(constant)
     assert not queue.get().flags.writeable
