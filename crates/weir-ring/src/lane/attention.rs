@@ -35,8 +35,8 @@ pub fn must_notify(attention: &AtomicU32, reached: bool) -> bool {
     if reached && is_looking_with_barrier(attention) {
         return false;
     }
-    // Pairs with the fence that follows `stop_polling`: either this sees that the reader looks away,
-    // or the reader's last look sees what was published.
+    // Pairs with the fence that follows `stop_polling`: either this sees that the reader looks
+    // away, or the reader's last look sees what was published.
     fence(Ordering::SeqCst);
     // AcqRel orders the notification after the reader's looking away.
     attention.load(Ordering::Relaxed) == AWAY
