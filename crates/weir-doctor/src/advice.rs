@@ -21,9 +21,9 @@ mod rewrite;
 mod stages;
 mod tools;
 
-pub use cpus::{Scarcity, scarcity};
-pub use passes::{Rereads, rereads};
-pub use rewrite::{Change, apply, rewrite};
+pub use cpus::Scarcity;
+pub use passes::Rereads;
+pub use rewrite::{Advised, Change};
 pub use tools::threads;
 
 /// Kinds of advice.
@@ -104,6 +104,22 @@ pub struct Refuted {
     pub pipe: Option<usize>,
 }
 
+/// What lies outside of a run. It is asked only where a finding needs it.
+pub trait Surroundings {
+    /// Whether a program is installed.
+    fn has_program(&self, _name: &str) -> bool {
+        false
+    }
+
+    /// Returns the advice on this run that was tried without a gain.
+    fn refuted(&self) -> Vec<Refuted> {
+        Vec::new()
+    }
+}
+
+/// Nothing is installed, and nothing was tried.
+impl Surroundings for () {}
+
 /// Most pieces of advice that are given.
 pub const MOST: usize = 3;
 /// Gains below this are not mentioned.
@@ -111,7 +127,7 @@ pub(crate) const WORTH: f64 = 1.1;
 
 /// Returns the advice for a run, the largest gain first, and more CPUs last. Advice in `refuted`,
 /// from an earlier run, is left out. A run that memory ran out for has other troubles than its speed.
-pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> {
+pub fn advise(run: &Run, verdict: &Verdict, refuted: &dyn Fn() -> Vec<Refuted>) -> Vec<Advice> {
     let mut all = Vec::new();
     if lacked_memory(run) {
         return all;
@@ -138,14 +154,20 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
     all.extend(passes::one_pass(run));
     all.extend(cpus::more_cpus(run));
     let least = resolution(run);
-    all.retain(|advice| advice.gain.factor() >= least && !is_refuted(advice, refuted));
-    keep_best(&mut all);
+    all.retain(|advice| advice.gain.factor() >= least);
+    keep_best(&mut all, refuted);
     all
 }
 
-/// Puts the largest gain first and keeps [`MOST`] pieces. Changes to the command come before those that
-/// somebody else must make.
-pub(crate) fn keep_best(all: &mut Vec<Advice>) {
+/// Leaves out what was refuted, puts the largest gain first and keeps [`MOST`] pieces. Changes to the
+/// command come before those that somebody else must make.
+pub(crate) fn keep_best(all: &mut Vec<Advice>, refuted: &dyn Fn() -> Vec<Refuted>) {
+    if !all.is_empty() {
+        let refuted = refuted();
+        all.retain(|&Advice { kind, stage, pipe, .. }| {
+            !refuted.contains(&Refuted { kind, stage, pipe })
+        });
+    }
     let elsewhere = |advice: &Advice| advice.kind == AdviceKind::MoreCpus;
     let by_gain = |a: &Advice, b: &Advice| b.gain.factor().total_cmp(&a.gain.factor());
     all.sort_by(|a, b| elsewhere(a).cmp(&elsewhere(b)).then(by_gain(a, b)));
@@ -168,11 +190,6 @@ pub(crate) fn lacked_memory(run: &Run) -> bool {
     };
     let any = run.stages.iter().map(|stage| &stage.ending).chain([&run.ending]).any(killed);
     some(run.memory_kills.group) || any && some(run.memory_kills.host)
-}
-
-pub(crate) fn is_refuted(advice: &Advice, refuted: &[Refuted]) -> bool {
-    let Advice { kind, stage, pipe, .. } = *advice;
-    refuted.contains(&Refuted { kind, stage, pipe })
 }
 
 /// Returns a time as a share of what decides the run's length: its wall time or, under a decisive

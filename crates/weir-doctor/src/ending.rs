@@ -6,6 +6,7 @@
 //! pipeline ends early.
 
 use crate::programs;
+pub use crate::programs::StatusMeaning;
 
 /// How a stage ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,14 @@ impl Remark {
     }
 }
 
+/// Returns what a status says that is an answer of a command, and not a failure.
+pub fn answer(label: &str, ending: Ending) -> Option<StatusMeaning> {
+    match remark(label, Some(ending), false, MemoryKills::default())? {
+        Remark::Answered(answer) => Some(answer),
+        _ => None,
+    }
+}
+
 /// Whether the kernel killed processes during the run because memory had run out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfMemory {
@@ -62,21 +71,6 @@ pub enum OutOfMemory {
     Group(u64),
     /// This many on the host, of unknown owners.
     Host(u64),
-}
-
-/// The meaning of a status above 0 that is not a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StatusMeaning {
-    /// Nothing matched.
-    NoMatch,
-    /// There were differences.
-    Different,
-    /// The condition is false.
-    False,
-    /// The result is empty or 0.
-    Empty,
-    /// The time limit was reached.
-    TimeOver,
 }
 
 /// The signal that a writer gets when its reader has left.
@@ -131,21 +125,7 @@ fn meaning(label: &str, code: i32) -> Option<StatusMeaning> {
         "git" => words.first().copied()?,
         program => program,
     };
-    match (program, code) {
-        (
-            "grep" | "egrep" | "fgrep" | "zgrep" | "zegrep" | "zfgrep" | "bzgrep" | "xzgrep"
-            | "zstdgrep" | "rg" | "ag" | "ack" | "ugrep" | "pgrep",
-            1,
-        ) => Some(StatusMeaning::NoMatch),
-        ("diff" | "cmp" | "zdiff" | "zcmp" | "xzdiff" | "bzdiff" | "diff3" | "sdiff", 1) => {
-            Some(StatusMeaning::Different)
-        }
-        ("test" | "[" | "[[", 1) => Some(StatusMeaning::False),
-        ("expr", 1) => Some(StatusMeaning::Empty),
-        // GNU timeout reports by this status that the time limit was reached.
-        ("timeout", 124) => Some(StatusMeaning::TimeOver),
-        _ => None,
-    }
+    programs::answer(program, code)
 }
 
 #[cfg(test)]

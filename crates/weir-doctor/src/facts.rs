@@ -1,7 +1,7 @@
 //! The facts about one run: the input of verdict, advice and report.
 //!
-//! Each figure is exact or sampled and states which: see [`Stage::single_task`] and
-//! [`Stage::samples`]. Exact figures come from the kernel's own counters at the end of a stage.
+//! Each figure states how it is known: see [`Evidence`]. Exact figures come from the kernel's own
+//! counters at the end of a stage.
 
 use crate::backlog::Backlog;
 use crate::ending::{Ending, MemoryKills, SIGPIPE};
@@ -41,6 +41,8 @@ pub use traced::Traced;
 pub enum Evidence {
     /// Exact: the kernel's own, complete count.
     Exact,
+    /// Traced: the scheduler's events told it.
+    Traced,
     /// Sampled.
     Sampled,
     /// Derived from other figures; the true value may be larger or smaller.
@@ -59,8 +61,8 @@ pub enum Evidence {
 impl Evidence {
     /// Returns the one that says less.
     fn weaker(self, other: Evidence) -> Evidence {
-        use Evidence::{Estimated, LowerBound, Sampled, Unknown, UpperBound};
-        let order = [Unknown, LowerBound, Sampled, Estimated, UpperBound];
+        use Evidence::{Estimated, LowerBound, Sampled, Traced, Unknown, UpperBound};
+        let order = [Unknown, LowerBound, Sampled, Estimated, UpperBound, Traced];
         let said = |evidence: &Evidence| [self, other].contains(evidence);
         order.into_iter().find(said).unwrap_or(Evidence::Exact)
     }
@@ -114,9 +116,6 @@ pub struct Run {
     pub exchanges: Vec<Exchange>,
     /// Who held the run up when; empty for a script, and where nothing was sampled.
     pub phases: Vec<Phase>,
-    /// The installed ones among the programs that advice names
-    /// ([`crate::programs::ALTERNATIVES`]).
-    pub installed: Vec<&'static str>,
     /// Whether `/proc` could not be read: then only the CPU time and the memory of stages are
     /// known, and their times by state mean nothing.
     pub blind: bool,
@@ -178,6 +177,10 @@ pub struct Stage {
     pub wall_ns: u64,
     /// Its wall time by state.
     pub times: Times,
+    /// The quality of its CPU and queue times there.
+    pub times_evidence: Evidence,
+    /// The quality of its other times there.
+    pub waits_evidence: Evidence,
     /// Whether it was one task all its life: then its CPU and queue times in `times` are exact.
     pub single_task: bool,
     /// Most tasks seen at the same time.

@@ -5,6 +5,7 @@ use crate::advice::{self, Advice, AdviceKind, Gain, Refuted};
 use crate::facts::{FoundGroup, Phase, Run};
 use crate::graph::Jobs;
 use crate::phases::{Spent, Timeline};
+use crate::programs::is_shell;
 use crate::verdict::{self, Busy, Finding, Verdict};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -148,6 +149,56 @@ pub fn whole(run: &Run, parts: &[Part]) -> Option<Verdict> {
     Some(verdict)
 }
 
+/// What was found inside of the stage that held a pipeline up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Inside {
+    /// Position of the stage.
+    pub stage: usize,
+    /// Position of the group that took most of its time.
+    pub group: usize,
+    /// The share of that group.
+    pub share: f64,
+    /// The share of the stage's own work, where that is larger.
+    pub own: Option<f64>,
+}
+
+/// Returns what was found inside of the stage that held a pipeline up, if it took much of its time.
+pub fn inside(run: &Run, verdict: &Verdict) -> Option<Inside> {
+    /// The smallest share of a stage's time at which a group inside of it is named.
+    const MUCH: f64 = 0.25;
+    /// Beside the stage's own work, what took less is not worth a word.
+    const LITTLE: f64 = 0.05;
+    if matches!(verdict.finding, Finding::LockStep(_)) {
+        return None;
+    }
+    let stage = match (&verdict.culprit, run.stages.as_slice()) {
+        (Some(culprit), _) => culprit.stage,
+        (None, [_]) => 0,
+        _ => return None,
+    };
+    let of = run.stages.get(stage)?;
+    let found = || run.groups.iter().enumerate().filter(|(_, it)| it.inside == Some(stage));
+    // A process that waits for what it started says less than what it started.
+    let is_starter = |group: &FoundGroup| group.starts_others && group.is_single();
+    let others = found().filter(|(_, group)| !is_starter(group));
+    let share = |group: &FoundGroup| run.group_share(group);
+    let (at, group) = others.max_by(|(_, one), (_, two)| share(one).total_cmp(&share(two)))?;
+    let share = share(group);
+    // GNU parallel with small jobs works more than all that it starts. Of a shell, the verdict says
+    // what it starts.
+    let works = |group: &&FoundGroup| !is_shell(&group.run.stages[0].program);
+    let starter = found().map(|(_, group)| group).filter(|it| is_starter(it)).find(works);
+    let working = |group: &FoundGroup| {
+        let times = &group.run.stages[0].times;
+        (times.cpu_ns + times.queue_ns) as f64 / of.wall_ns.max(1) as f64
+    };
+    let own = starter.map(working).filter(|own| *own >= MUCH && *own > share && share >= LITTLE);
+    // A group that is the whole stage adds nothing.
+    let itself = group.is_single() && group.run.stages[0].label == of.label;
+    let is_worth = own.is_some() || share >= MUCH && !itself;
+    is_worth.then_some(Inside { stage, group: at, share, own })
+}
+
 /// Whether a build would gain by more jobs at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoreJobs {
@@ -182,7 +233,7 @@ const ADVISED: f64 = 0.25;
 
 /// Returns advice on the run from that on its larger parts. What a part could gain is what the
 /// whole could gain by it at most, weighed by its share.
-pub fn advise(run: &Run, parts: &[Part], refuted: &[Refuted]) -> Vec<Advice> {
+pub fn advise(run: &Run, parts: &[Part], refuted: &dyn Fn() -> Vec<Refuted>) -> Vec<Advice> {
     if advice::lacked_memory(run) {
         return Vec::new();
     }
@@ -196,8 +247,7 @@ pub fn advise(run: &Run, parts: &[Part], refuted: &[Refuted]) -> Vec<Advice> {
         let most = 1.0 / (1.0 - starting);
         advice.gain = Gain::About(advice.gain.factor().min(most));
     }
-    let again = advice::passes::one_pass(run);
-    found.extend(again.filter(|advice| !advice::is_refuted(advice, refuted)));
+    found.extend(advice::passes::one_pass(run));
     found.retain(|advice| advice.gain.factor() >= advice::WORTH);
     for part in parts.iter().filter(|part| part.share >= ADVISED) {
         let group = &run.groups[part.group];
@@ -205,7 +255,7 @@ pub fn advise(run: &Run, parts: &[Part], refuted: &[Refuted]) -> Vec<Advice> {
             continue;
         };
         let first_pipe = run.pipes.iter().position(|pipe| pipe.from >= first);
-        for mut advice in advice::advise(&group.run, &part.verdict, &[]) {
+        for mut advice in advice::advise(&group.run, &part.verdict, &Vec::new) {
             advice.stage = advice.stage.map(|at| at + first);
             advice.pipe = advice.pipe.zip(first_pipe).map(|(at, first)| at + first);
             let whole = |factor: f64| 1.0 / (1.0 - part.share * (1.0 - 1.0 / factor)).max(0.01);
@@ -214,13 +264,12 @@ pub fn advise(run: &Run, parts: &[Part], refuted: &[Refuted]) -> Vec<Advice> {
                 Gain::AtMost(factor) | Gain::About(factor) => Gain::About(whole(factor)),
             };
             let same = |other: &Advice| (other.kind, other.stage) == (advice.kind, advice.stage);
-            let known = found.iter().any(same) || advice::is_refuted(&advice, refuted);
-            if !known && advice.gain.factor() >= advice::WORTH {
+            if !found.iter().any(same) && advice.gain.factor() >= advice::WORTH {
                 found.push(advice);
             }
         }
     }
-    advice::keep_best(&mut found);
+    advice::keep_best(&mut found, refuted);
     found
 }
 

@@ -14,9 +14,11 @@
 //! - [`around`]: causes that took the run's CPU time: a quota, others, its own stages.
 //! - [`outside`]: what a stage waited for outside the run.
 //! - [`phases`]: where the stage that holds a run up changes.
+//! - [`diagnosis`]: all that is found about a run, in one value; the report prints that.
 //! - [`verdict`]: which stage was the bottleneck, and why.
 //! - [`advice`]: what would make it faster, where the evidence supports it.
 //! - [`ending`]: whether the end of a stage is a failure, and whose input it cut short.
+//! - [`ends`]: the ends of a run of which a report must speak.
 //! - [`failures`]: the commands of a script that failed, and which of them ended it.
 //! - `limits`: how short a run could become, which bounds the gain of advice.
 //! - [`why`]: why a process does not continue, from process to process.
@@ -31,7 +33,9 @@ pub mod advice;
 pub mod around;
 pub mod backlog;
 pub mod command;
+pub mod diagnosis;
 pub mod ending;
+pub mod ends;
 pub mod facts;
 pub mod failures;
 pub mod graph;

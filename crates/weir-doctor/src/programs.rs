@@ -1,26 +1,24 @@
 //! Knowledge about common programs: which depend on the locale, which keep to a rate, which have a
-//! variant that uses several CPUs.
+//! variant that uses several CPUs. What goes by the name is in one table (`table`).
 
 use crate::command::Command;
 use alloc::vec::Vec;
+pub use table::StatusMeaning;
+use table::{Fact, is};
 
 mod changed;
+mod hints;
+mod table;
 
 pub use changed::{
     AES_CIPHER, cat_of_one_file, line_buffered, parallel, uncompressed, with_buffer, with_threads,
     without_cat, writes_text,
 };
-
-/// Programs that advice names only where they are installed, or says that they are not.
-pub const ALTERNATIVES: [&str; 3] = ["pigz", "rapidgzip", "lbzip2"];
+pub use hints::{buffering, in_one_pass, instead_of_processes};
 
 /// Whether the program's speed depends on the locale.
 pub fn locale_matters(program: &str) -> bool {
-    const SENSITIVE: [&str; 13] = [
-        "sort", "join", "comm", "uniq", "grep", "egrep", "fgrep", "awk", "gawk", "sed", "tr",
-        "cut", "wc",
-    ];
-    SENSITIVE.contains(&program)
+    is(program, Fact::Locale)
 }
 
 /// Splits a command as typed into program name and arguments, without directories and assignments.
@@ -104,11 +102,7 @@ fn replaces(word: &str) -> bool {
 /// Whether a program works on a file from its beginning to its end and says something of it: many of
 /// them that read the same one could be one.
 pub fn reads_again(program: &str) -> bool {
-    const READERS: [&str; 16] = [
-        "grep", "egrep", "fgrep", "rg", "awk", "gawk", "mawk", "sed", "cat", "jq", "cut", "head",
-        "wc", "gzip", "xz", "zstd",
-    ];
-    READERS.contains(&program)
+    in_one_pass(program).is_some()
 }
 
 /// Whether a command sorts whole lines in their plain order.
@@ -134,64 +128,48 @@ pub fn starts_in_a_loop(label: &str) -> bool {
 /// Whether a command, of which these are the program and the first argument, begins to write only when it
 /// has read everything, and takes time for that.
 pub fn gathers(program: &str, argument: &str) -> bool {
-    const GATHERERS: [&str; 7] = ["sort", "gsort", "tac", "shuf", "sponge", "tsort", "column"];
-    GATHERERS.contains(&program) || argument == "sort"
+    is(program, Fact::Gathers) || argument == "sort"
 }
 
 /// Whether a program is a shell: a process that runs one was forked by a script and started nothing
 /// else.
 pub fn is_shell(program: &str) -> bool {
-    is_posix_shell(program) || matches!(program, "busybox" | "fish")
+    is_posix_shell(program) || is(program, Fact::Shell)
 }
 
 /// Whether a program starts commands that do not belong together: a shell or a build tool.
 pub fn starts_anything(program: &str) -> bool {
-    is_shell(program) || matches!(program, "make" | "gmake" | "ninja" | "samu" | "just" | "cmake")
+    is_shell(program) || is(program, Fact::Builds)
 }
 
 /// Whether what a program starts is no part of its own work: one that runs a command, whatever
 /// that is, and a language that scripts are written in.
 pub fn runs_others(program: &str) -> bool {
-    const RUNNERS: [&str; 22] = [
-        "time",
-        "timeout",
-        "setsid",
-        "sudo",
-        "doas",
-        "su",
-        "runuser",
-        "script",
-        "flock",
-        "unshare",
-        "chroot",
-        "strace",
-        "perf",
-        "tini",
-        "dumb-init",
-        "perl",
-        "ruby",
-        "node",
-        "php",
-        "tclsh",
-        "docker-init",
-        "catatonit",
-    ];
-    starts_anything(program) || RUNNERS.contains(&program) || program.starts_with("python")
+    starts_anything(program) || is(program, Fact::RunsOthers)
 }
 
 /// Whether a program starts others and waits for them: also one that runs a command on a list, or
 /// under some condition.
 pub fn is_organizer(program: &str) -> bool {
-    const ORGANIZERS: [&str; 11] = [
-        "xargs", "parallel", "find", "env", "nice", "nohup", "time", "timeout", "setsid", "sudo",
-        "stdbuf",
-    ];
-    starts_anything(program) || ORGANIZERS.contains(&program)
+    starts_anything(program) || is(program, Fact::Organizes)
 }
 
 /// Whether a program is a shell with the grammar of POSIX.
 pub fn is_posix_shell(program: &str) -> bool {
-    matches!(program, "sh" | "bash" | "dash" | "ash" | "ksh" | "mksh" | "zsh")
+    is(program, Fact::PosixShell)
+}
+
+/// Whether a command spends its CPU time on encryption.
+pub fn encrypts(label: &str) -> bool {
+    program_name(label).is_some_and(|program| is(program, Fact::Encrypts))
+}
+
+/// Returns what a status says that is an answer of a program, and not a failure.
+pub(crate) fn answer(program: &str, status: i32) -> Option<StatusMeaning> {
+    table::find(program, |fact| match fact {
+        Fact::Answers(code, meaning) if *code == status => Some(*meaning),
+        _ => None,
+    })
 }
 
 /// Whether a command as typed is one simple command. A shell that runs more than one may look at the
@@ -208,26 +186,21 @@ pub fn has_read_all(label: &str) -> bool {
 /// Whether a command may leave its input before the end, by its nature: `head`, what looks for one
 /// match, commands of a shell, and what reads nothing.
 pub fn may_leave_early(label: &str) -> bool {
-    const LEAVERS: [&str; 16] = [
-        "head", "read", "less", "more", "fzf", "dd", "timeout", "expect", "true", "false", "echo",
-        "printf", "exit", "sleep", ":", "test",
-    ];
     let Some(command) = Command::read(label) else { return true };
     let has = |text: &str| command.arguments().any(|word| word.contains(text));
-    let letters = |text: &str| text.chars().any(|letter| command.has_letter(letter));
-    let long = |names: &[&str]| names.iter().any(|name| has(name));
+    let leaves = |fact: &Fact| match fact {
+        Fact::Leaves | Fact::PosixShell | Fact::Shell => true,
+        Fact::LeavesWith(letters, texts) => {
+            letters.chars().any(|letter| command.has_letter(letter))
+                || texts.iter().any(|text| has(text))
+        }
+        _ => false,
+    };
     // Behind `nice` or `env` stands another program.
     let mut words = core::iter::once(command.program()).chain(command.arguments());
     command.redirects('<')
-        || words.any(|word| match word.rsplit('/').next().unwrap_or(word) {
-            "grep" | "egrep" | "fgrep" | "zgrep" | "rg" | "ag" => {
-                letters("qmlL") || long(&["--quiet", "--silent", "--max-count", "--files-with"])
-            }
-            "sed" => has("q") || has("Q") || letters("fi"),
-            "awk" | "gawk" | "mawk" | "nawk" => has("exit") || has("getline") || letters("f"),
-            "jq" => has("limit") || has("first") || has("halt") || letters("n"),
-            name => LEAVERS.contains(&name) || is_shell(name),
-        })
+        || words
+            .any(|word| table::facts(word.rsplit('/').next().unwrap_or(word)).iter().any(leaves))
 }
 
 /// Whether a one-letter option is given, alone or within a group as in `pv -qL 20m`.
@@ -238,40 +211,35 @@ fn has_short(arguments: &[&str], flag: char) -> bool {
 
 /// Whether a program takes tens of milliseconds to start.
 pub fn starts_slowly(program: &str) -> bool {
-    const SLOW: [&str; 8] = ["python", "perl", "ruby", "node", "java", "php", "jq", "gawk"];
-    SLOW.iter().any(|name| program.starts_with(name))
+    is(program, Fact::StartsSlowly)
 }
 
 /// Whether a command has a rate limit, and may sleep to keep it.
 pub fn keeps_a_pace(label: &str) -> bool {
     let Some((program, words)) = split(label) else { return false };
-    let long = |name: &str| words.iter().any(|word| word.starts_with(name));
-    let short = |flag: char| has_short(&words, flag);
-    match program.trim_matches(['\'', '"']) {
-        "pv" => short('L') || long("--rate-limit"),
-        "mbuffer" => short('r') || short('R'),
-        "weir" => is_buffer(label) && long("--rate"),
-        "curl" => long("--limit-rate"),
-        "wget" => long("--limit-rate"),
-        "rsync" => long("--bwlimit"),
-        "scp" => short('l'),
-        "cstream" => short('t'),
-        "throttle" | "trickle" => true,
+    let long = |name: &str| !name.is_empty() && words.iter().any(|word| word.starts_with(name));
+    let paces = |fact: &Fact| match fact {
+        Fact::KeepsPace => true,
+        Fact::PaceWith(letters, name) => {
+            letters.chars().any(|letter| has_short(&words, letter)) || long(name)
+        }
         _ => false,
-    }
+    };
+    let facts = table::facts(program.trim_matches(['\'', '"']));
+    facts.iter().any(paces) || is_buffer(label) && long("--rate")
 }
 
 /// Returns the rate to which a command keeps, in bytes a second, where its options say it.
 pub fn rate_of(label: &str) -> Option<u64> {
     let (program, words) = split(label)?;
     let program = program.trim_matches(['\'', '"']);
-    let (letter, name) = match program {
-        "pv" => ('L', "--rate-limit"),
-        "mbuffer" => ('r', ""),
-        "weir" if is_buffer(label) => ('\0', "--rate"),
-        "curl" | "wget" => ('\0', "--limit-rate"),
-        "cstream" => ('t', ""),
-        _ => return None,
+    let rate = |fact: &Fact| match fact {
+        Fact::RateIs(letters, name) => Some((letters.chars().next().unwrap_or('\0'), *name)),
+        _ => None,
+    };
+    let (letter, name) = match is_buffer(label) {
+        true => ('\0', "--rate"),
+        false => table::find(program, rate)?,
     };
     let value = words.iter().enumerate().find_map(|(at, word)| {
         let next = || words.get(at + 1).copied();
@@ -373,6 +341,40 @@ impl Parallel {
     }
 }
 
+/// What to use in place of a (de)compressor that uses one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instead {
+    /// What to type in its place.
+    pub typed: &'static str,
+    /// Whether that is installed; `None` for the same program with another option.
+    pub is_installed: Option<bool>,
+    /// Whether it helps only where the file was compressed in blocks.
+    pub needs_blocks: bool,
+    /// Whether it does the same in less CPU time.
+    pub needs_less: bool,
+}
+
+/// Returns what to use in place of a (de)compressor that uses one CPU. `has`: what is installed.
+pub fn instead(label: &str, has: &dyn Fn(&str) -> bool) -> Option<Instead> {
+    let form = parallel_form(label)?;
+    let (typed, program) = match form {
+        Parallel::Pigz => ("pigz", Some("pigz")),
+        Parallel::Rapidgzip if makes_a_file(label) => ("rapidgzip -d", Some("rapidgzip")),
+        Parallel::Rapidgzip => ("rapidgzip -d -c", Some("rapidgzip")),
+        Parallel::Lbzip2 => ("lbzip2", Some("lbzip2")),
+        Parallel::Xz => ("xz -T0", None),
+        Parallel::Unxz if makes_a_file(label) => ("xz -T0 -d", None),
+        Parallel::Unxz => ("xz -T0 -dc", None),
+        Parallel::Zstd => ("zstd -T0", None),
+    };
+    Some(Instead {
+        typed,
+        is_installed: program.map(has),
+        needs_blocks: form == Parallel::Unxz,
+        needs_less: form.efficiency() > 1.0,
+    })
+}
+
 /// Returns the variant of a one-CPU (de)compressor that uses several, if one is known.
 pub fn parallel_form(label: &str) -> Option<Parallel> {
     let (program, arguments) = split(label)?;
@@ -436,6 +438,21 @@ fn operands<'a>(arguments: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_installed_is_known() {
+        let of = |label, installed: &[&str]| {
+            let found = instead(label, &|name| installed.contains(&name)).expect("another one");
+            (found.typed, found.is_installed)
+        };
+        // pigz decompresses on one CPU, and measurements showed no gain.
+        assert_eq!(of("gzip -dc f", &["pigz"]), ("rapidgzip -d -c", Some(false)));
+        assert_eq!(of("zcat f", &["rapidgzip"]), ("rapidgzip -d -c", Some(true)));
+        assert_eq!(of("gunzip f", &[]).0, "rapidgzip -d", "it makes a file");
+        assert_eq!(of("unxz f", &[]), ("xz -T0 -d", None));
+        assert_eq!(of("bzip2", &["pigz"]), ("lbzip2", Some(false)));
+        assert_eq!(of("gzip", &[]), ("pigz", Some(false)));
+    }
 
     /// `xargs grep -I` was taken for an xargs that takes one line at a time.
     #[test]

@@ -5,13 +5,13 @@ use weir_command::units::words;
 use weir_command::units::{capacity, percent, seconds};
 use weir_command::widths::cut;
 use weir_doctor::facts::{Pipe, Run, Stage, Traced};
-use weir_doctor::verdict::{Finding, judge};
+use weir_doctor::verdict::{Finding, Verdict};
 
 /// The length of the longest name of a stage in a remark.
 const NAME: usize = 24;
 
 /// Returns the remarks that change the meaning of the tables. Every report has them.
-pub fn gaps(run: &Run) -> Vec<String> {
+pub fn gaps(run: &Run, verdict: &Verdict) -> Vec<String> {
     let mut gaps = Vec::new();
     for (position, stage) in run.stages.iter().enumerate() {
         let name = name(position, stage);
@@ -26,7 +26,7 @@ pub fn gaps(run: &Run) -> Vec<String> {
     }
     gaps.extend(run.pipes.iter().filter_map(|pipe| resized(run, pipe)));
     // One that is the verdict needs no second sentence.
-    let said = match judge(run).finding {
+    let said = match verdict.finding {
         Finding::LeftOpen(at) => Some(at),
         _ => None,
     };

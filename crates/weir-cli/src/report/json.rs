@@ -8,13 +8,13 @@ mod around;
 mod groups;
 mod phases;
 
-use super::{Compared, Report, Said};
+use super::{Compared, Report};
 use serde::Serialize;
 use serde_json::{Value, json};
 use weir_command::json::seconds;
-use weir_doctor::advice::{Advice, Gain, apply, rewrite};
+use weir_doctor::advice::{Advised, Gain};
 use weir_doctor::ending::Ending;
-use weir_doctor::facts::{FailedCommand, Io, Pipe, Run, Stage, Traced};
+use weir_doctor::facts::{Evidence, FailedCommand, Io, Pipe, Run, Stage};
 use weir_doctor::verdict::Verdict;
 use weir_measure::machine;
 
@@ -78,16 +78,16 @@ fn document(report: &Report) -> Document<'_> {
             .map(|(at, stage)| self::stage(run, at, stage))
             .collect(),
         pipes: run.pipes.iter().map(pipe).collect(),
-        groups: groups::groups(run),
+        groups: groups::groups(report),
         jobs: run.jobs.map(groups::jobs),
         left_open: run.left.iter().map(|left| around::left_open(run, left)).collect(),
         failed: (run.has_all || !run.failed.is_empty())
             .then(|| run.failed.iter().map(failed).collect()),
         critical_path: run.critical_path.as_ref().map(groups::critical_path),
         unseen: run.unseen.as_ref().map(groups::unseen),
-        verdict: verdict(&report.verdict.found, &report.verdict.text),
-        phases: phases::phases(run),
-        advice: report.advice.iter().map(|advice| self::advice(report, advice)).collect(),
+        verdict: verdict(&report.found.verdict, &report.verdict),
+        phases: phases::phases(run, &report.found.phases),
+        advice: report.advised().map(|advised| advice(run, advised)).collect(),
         memory_kills: json!({
             "group": run.memory_kills.group,
             "host": run.memory_kills.host,
@@ -175,23 +175,12 @@ fn exit(ending: Option<Ending>) -> Value {
 
 /// Returns how each group of figures is known.
 fn evidence(run: &Run, stage: &Stage) -> Value {
-    let known = |exact: bool| if exact { "exact" } else { "sampled" };
-    let traced = run.traced.as_ref().is_some_and(Traced::is_whole);
-    let blocked = match (stage.hidden, stage.blocked_by_pipes) {
-        (true, _) => "unknown",
-        (false, true) => "estimated",
-        (false, false) if traced => "traced",
-        (false, false) => "sampled",
-    };
-    let cpu_and_runq = match stage.single_task && !run.script {
-        false if traced => "traced",
-        exact => known(exact),
-    };
+    let wall = if run.script { Evidence::Sampled } else { Evidence::Exact };
     json!({
-        "wall": known(!run.script),
+        "wall": wall.as_ref(),
         "cpu_sums": stage.cpu_evidence.as_ref(),
-        "cpu_and_runq": cpu_and_runq,
-        "blocked": blocked,
+        "cpu_and_runq": stage.times_evidence.as_ref(),
+        "blocked": stage.waits_evidence.as_ref(),
         "samples": stage.samples,
         "bytes": stage.bytes_evidence.as_ref(),
         "pipe_bytes": stage.pipe_evidence().as_ref(),
@@ -235,10 +224,8 @@ fn verdict(verdict: &Verdict, text: &str) -> Value {
     })
 }
 
-fn advice(report: &Report, said: &Said<Advice>) -> Value {
-    let (run, advice) = (&report.run, &said.found);
-    let labels: Vec<&str> = run.stages.iter().map(|stage| stage.label.as_str()).collect();
-    let changes = rewrite(run, advice);
+fn advice(run: &Run, (advised, text): (&Advised, &str)) -> Value {
+    let advice = &advised.advice;
     let (gain, at_most) = match advice.gain {
         Gain::AtMost(factor) => ("bound", Some(factor)),
         Gain::About(_) => ("estimate", None),
@@ -251,7 +238,7 @@ fn advice(report: &Report, said: &Said<Advice>) -> Value {
         "gain": gain,
         "expected_speedup": advice.gain.factor(),
         "expected_speedup_at_most": at_most,
-        "text": said.text,
-        "command": changes.and_then(|changes| apply(&report.command, &labels, &changes)),
+        "text": text,
+        "command": advised.command,
     })
 }

@@ -25,22 +25,10 @@ pub use several::{
 };
 pub use text::{failures, text};
 pub use words::outside;
-pub use words::{
-    advice as advice_text, groups as groups_text, inside as inside_text, verdict as verdict_text,
-};
 
-use weir_doctor::advice::Advice;
+use weir_doctor::advice::Advised;
+use weir_doctor::diagnosis::Diagnosis;
 use weir_doctor::facts::Run;
-use weir_doctor::verdict::Verdict;
-
-/// A finding of `weir-doctor`, and its sentence.
-#[derive(Clone, Debug)]
-pub struct Said<T> {
-    /// The finding.
-    pub found: T,
-    /// The finding in words.
-    pub text: String,
-}
 
 /// Everything that a report is made from.
 #[derive(Debug)]
@@ -49,14 +37,44 @@ pub struct Report {
     pub run: Run,
     /// The command as typed.
     pub command: String,
-    /// The verdict: what held the run up.
-    pub verdict: Said<Verdict>,
-    /// The advice: what would make the run faster.
-    pub advice: Vec<Said<Advice>>,
+    /// What was found about the run.
+    pub found: Diagnosis,
+    /// What held the run up, in words.
+    pub verdict: String,
+    /// The advice that was found, in words.
+    pub advice: Vec<String>,
     /// The exit status that a shell would have.
     pub status: i32,
     /// The result of running it repeatedly under plain settings and under the advice, if that was asked for.
     pub compared: Option<Compared>,
+}
+
+impl Report {
+    /// Puts what was found about a run into words. `remembers`: whether a later run of the same text
+    /// can use what this one showed.
+    pub fn new(
+        run: Run,
+        command: &str,
+        found: Diagnosis,
+        status: i32,
+        remembers: impl Fn(&Run) -> bool,
+    ) -> Report {
+        let advice = |advised| words::advice(&run, advised, &|| remembers(&run));
+        Report {
+            verdict: words::held_up(&run, &found),
+            advice: found.advice.iter().map(advice).collect(),
+            command: command.to_owned(),
+            found,
+            status,
+            compared: None,
+            run,
+        }
+    }
+
+    /// Iterates over the advice, each with its words.
+    pub fn advised(&self) -> impl Iterator<Item = (&Advised, &str)> {
+        self.found.advice.iter().zip(self.advice.iter().map(String::as_str))
+    }
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ fn unknown() -> String {
 /// Returns the mark before a figure that is not exact.
 pub fn known(evidence: Evidence) -> &'static str {
     match evidence {
-        Evidence::Exact => "",
+        Evidence::Exact | Evidence::Traced => "",
         Evidence::UpperBound => "<",
         Evidence::LowerBound => ">",
         Evidence::Sampled | Evidence::Estimated | Evidence::Unknown => "~",

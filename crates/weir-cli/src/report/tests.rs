@@ -1,7 +1,8 @@
 //! The report of a run written down by hand: what people read is held by a snapshot.
 
 use super::*;
-use weir_doctor::advice::{Advice, AdviceKind, Gain};
+use weir_doctor::advice::{Advice, AdviceKind, Advised, Gain};
+use weir_doctor::diagnosis::{Diagnosis, diagnose};
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Evidence, FailedCommand, Io, Line, Pipe, Stage};
 use weir_doctor::failures::Role;
@@ -46,19 +47,27 @@ fn stage(label: &str, wall_ms: u64, [cpu, queue, input, output, sleep]: [u64; 5]
 
 /// A report whose sentences stay the same whatever policy comes to say.
 fn told(run: Run) -> Report {
-    let verdict = Said {
-        found: weir_doctor::verdict::judge(&run),
-        text: String::from(
-            "held up by 2 python3 slow.py: asleep 92 % of the time\nif 2 python3 took no time, \
-             the next limit would be 1 yes",
-        ),
-    };
     let (kind, gain) = (AdviceKind::LargerPipe, Gain::AtMost(1.57));
-    let advice = vec![Said {
-        found: Advice { kind, stage: None, pipe: Some(0), gain },
-        text: String::from("do this: it was full 50 % and empty 30 % of the time"),
-    }];
-    Report { run, command: String::from("yes | slow"), verdict, advice, status: 0, compared: None }
+    let advice = Advice { kind, stage: None, pipe: Some(0), gain };
+    let command = String::from("yes | slow");
+    let found = Diagnosis {
+        verdict: weir_doctor::verdict::judge(&run),
+        advice: vec![Advised::of(&run, &command, advice, &())],
+        ..diagnose(&run, &command, &())
+    };
+    let verdict = String::from(
+        "held up by 2 python3 slow.py: asleep 92 % of the time\nif 2 python3 took no time, \
+         the next limit would be 1 yes",
+    );
+    let advice = vec![String::from("do this: it was full 50 % and empty 30 % of the time")];
+    Report { run, command, found, verdict, advice, status: 0, compared: None }
+}
+
+/// A report whose run was changed, with what is found about how that ended.
+fn again(mut report: Report) -> Report {
+    let Diagnosis { ends, failed_unknown, .. } = diagnose(&report.run, &report.command, &());
+    (report.found.ends, report.found.failed_unknown) = (ends, failed_unknown);
+    report
 }
 
 fn pipe(from: usize) -> Pipe {
@@ -276,7 +285,7 @@ fn the_status_of_several_commands_is_no_answer_of_the_first() {
         let mut report = report();
         (report.run.script, report.run.ending) = (true, Some(Ending::Code(1)));
         report.command = command.to_owned();
-        text(&report, &Look { detail: Detail::Brief, wraps: false, ..look(100) })
+        text(&again(report), &Look { detail: Detail::Brief, wraps: false, ..look(100) })
     };
     let failed = "grep -q a f && false failed with status 1\n";
     assert!(said("grep -q a f && false").contains(failed), "{}", said("grep -q a f && false"));
@@ -297,13 +306,14 @@ fn a_failed_command_is_told_with_its_line() {
             command: String::from("sort a"),
             line: Some(Line { script, line }),
             ending,
+            answer: None,
             times: 2,
             role,
             reader: reader.map(String::from),
         }];
         (report.run.script, report.run.ending) = (true, Some(Ending::Code(1)));
         report.run.has_all = true;
-        text(&report, &Look { wraps: false, ..look(100) })
+        text(&again(report), &Look { wraps: false, ..look(100) })
     };
     let code = said(Ending::Code(2), Role::Ended, None);
     assert!(

@@ -2,14 +2,14 @@
 //! `--verbose` it also says how each figure is known (`fine`).
 
 use super::look::{Detail, Look};
-use super::words::{self, Ended};
+use super::words;
 use super::{Report, fine, groups, hot, rows, tables};
 use anstyle::{AnsiColor, Style};
 use weir_command::units::words::of_cpus;
 use weir_command::units::{seconds, signal_name};
 use weir_command::widths::wrap;
-use weir_doctor::command::Command;
-use weir_doctor::ending::{Ending, SIGPIPE, remark};
+use weir_doctor::ending::{Ending, SIGPIPE};
+use weir_doctor::ends::EndRemark;
 use weir_doctor::facts::Run;
 use weir_doctor::failures::{Role, shell_status};
 use weir_policy::text::printable;
@@ -26,17 +26,17 @@ pub fn text(report: &Report, look: &Look) -> String {
     if nothing_ran(run) {
         return page.finish();
     }
-    for remark in remarks(run, &report.command) {
+    for remark in remarks(report) {
         let (grave, text) = remark;
         // Yellow and cyan cannot be read on white.
         let colour = if grave { AnsiColor::Red } else { AnsiColor::Magenta };
         let style = Style::new().fg_color(Some(colour.into()));
         page.sentence(&text, if grave { style.bold() } else { style });
     }
-    for (at, sentence) in report.verdict.text.lines().enumerate() {
+    for (at, sentence) in report.verdict.lines().enumerate() {
         page.sentence(sentence, if at == 0 { Style::new().bold() } else { Style::new() });
     }
-    if let Some(phases) = words::phases(run).or_else(|| words::group_phases(run)) {
+    if let Some(phases) = words::phases(run, &report.found.phases) {
         page.sentence(&phases, Style::new());
     }
     let before = page.lines.len();
@@ -50,12 +50,12 @@ pub fn text(report: &Report, look: &Look) -> String {
         page.sentence(&format!("compare: {sentence}"), Style::new());
     }
     if page.lines.len() > before + LINES_BETWEEN {
-        let first = report.verdict.text.lines().next().unwrap_or_default();
+        let first = report.verdict.lines().next().unwrap_or_default();
         page.sentence(first, Style::new().bold());
     }
     let hint = Style::new().fg_color(Some(AnsiColor::Magenta.into()));
-    for advice in &report.advice {
-        page.sentence(&format!("try: {}", words::with_gain(advice)), hint);
+    for advised in report.advised() {
+        page.sentence(&format!("try: {}", words::with_gain(advised)), hint);
     }
     page.finish()
 }
@@ -65,7 +65,7 @@ pub fn text(report: &Report, look: &Look) -> String {
 pub fn failures(report: &Report, look: &Look) -> String {
     let mut page = Page::new(look);
     if report.run.failed.iter().any(|failed| failed.role != Role::Other && failed.line.is_some()) {
-        for (_, text) in remarks(&report.run, &report.command) {
+        for (_, text) in remarks(report) {
             page.sentence(&text, Style::new());
         }
     }
@@ -80,7 +80,7 @@ fn body(report: &Report, page: &mut Page) {
     if let Some(others) = groups::others(run, all) {
         page.sentence(&others, Style::new());
     }
-    let rows = rows::choose(run, &report.verdict.found, all);
+    let rows = rows::choose(run, &report.found.verdict, all);
     for (number, table) in tables::tables(run, &rows.shown, page.look.columns).iter().enumerate() {
         // A table without rows is left out.
         page.table(if table.len() > 1 { table } else { &[] });
@@ -89,7 +89,7 @@ fn body(report: &Report, page: &mut Page) {
         }
     }
     hot_functions(report, page);
-    let gaps = fine::gaps(run).into_iter().chain(hot::gaps(run));
+    let gaps = fine::gaps(run, &report.found.verdict).into_iter().chain(hot::gaps(run));
     let failed = words::failed_others(&run.failed);
     for sentence in words::unseen(run).into_iter().chain(failed).chain(gaps) {
         page.sentence(&sentence, Style::new());
@@ -103,7 +103,7 @@ fn body(report: &Report, page: &mut Page) {
 
 fn hot_functions(report: &Report, page: &mut Page) {
     let all = page.look.detail == Detail::Verbose;
-    for hot in hot::tables(&report.run, &report.verdict.found, all, page.look.columns) {
+    for hot in hot::tables(&report.run, &report.found.verdict, all, page.look.columns) {
         page.sentence(&hot.heading, Style::new());
         page.table(&hot.table);
         hot.notes.iter().for_each(|note| page.sentence(note, Style::new().dimmed()));
@@ -192,48 +192,33 @@ fn script_name(command: &str) -> &str {
 }
 
 /// Returns sentences on how the stages, or the script, ended, each with whether that is a failure.
-fn remarks(run: &Run, command: &str) -> Vec<(bool, String)> {
-    let ended = |position: Option<usize>, label: &str, ending, failure: Option<&str>| {
-        let how = match (ending, failure) {
-            (_, Some(reason)) => reason.to_owned(),
-            (Some(Ending::Code(code)), _) => code.to_string(),
-            (Some(Ending::Signal(number)), _) => signal_name(number),
-            (None, _) => return None,
+fn remarks(report: &Report) -> Vec<(bool, String)> {
+    let run = &report.run;
+    let said = |end: &EndRemark| {
+        let (label, ending, failure) = match end.stage.map(|at| &run.stages[at]) {
+            Some(stage) => (stage.label.as_str(), stage.ending, stage.failure.clone()),
+            None => (script_name(&report.command), run.ending, None),
         };
-        let end = ending.filter(|_| failure.is_none());
-        let interrupted =
-            matches!(end, Some(Ending::Signal(number)) if run.signals.contains(&number));
-        // The status of several commands is not an answer of the first.
-        let is_one = position.is_some() || Command::read(command).is_some();
-        let asked = if is_one { label } else { "" };
-        let remark = remark(asked, end, interrupted, run.memory_kills)?;
-        let last = position.is_none_or(|position| position + 1 == run.stages.len());
-        let text = words::remark(&Ended { position, label, last, how: &how }, remark);
-        Some((remark.is_grave(), text))
+        let how = failure.unwrap_or_else(|| match ending {
+            Some(Ending::Code(code)) => code.to_string(),
+            Some(Ending::Signal(number)) => signal_name(number),
+            None => String::new(),
+        });
+        (end.remark.is_grave(), words::remark(end, label, &how))
     };
-    let last = run.failed.iter().find(|failed| failed.role != Role::Other).map(|failed| {
+    let mut remarks = Vec::new();
+    for remark in report.found.ends.iter().map(said) {
+        // One signal interrupts many.
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
+    }
+    remarks.extend(run.failed.iter().find(|failed| failed.role != Role::Other).map(|failed| {
         let left = shell_status(failed.ending) == 128 + SIGPIPE;
         (!left, words::failed_last(failed))
-    });
-    if run.script {
-        let own = ended(None, script_name(command), run.ending, None);
-        let fails = run.ending.is_some_and(|ending| shell_status(ending) != 0);
-        let is_grave = own.as_ref().is_some_and(|(grave, _)| *grave);
-        let unknown = (fails && is_grave && !run.has_all && last.is_none()).then(|| {
-            (
-                false,
-                String::from(
-                    "which of its commands failed is not known: the kernel did not report how they ended",
-                ),
-            )
-        });
-        return own.into_iter().chain(last).chain(unknown).collect();
-    }
-    let mut remarks = Vec::new();
-    for (position, stage) in run.stages.iter().enumerate() {
-        let said = ended(Some(position), &stage.label, stage.ending, stage.failure.as_deref());
-        remarks.extend(said.filter(|remark| !remarks.contains(remark)));
-    }
-    remarks.extend(last);
+    }));
+    let unknown =
+        "which of its commands failed is not known: the kernel did not report how they ended";
+    remarks.extend(report.found.failed_unknown.then(|| (false, String::from(unknown))));
     remarks
 }

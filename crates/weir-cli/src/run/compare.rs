@@ -6,25 +6,25 @@
 
 use super::elastic;
 use super::rounds::{Entrant, Sample, Standard, compared, verdict};
-use crate::report::{Compared, Said, difference};
+use crate::report::{Compared, Report, difference};
 use weir_command::fault::{Fault, tell};
-use weir_doctor::advice::{Advice, AdviceKind};
+use weir_doctor::advice::{Advice, AdviceKind, Advised};
 use weir_measure::pairs::Comparison;
 use weir_measure::runner::{Job, Launch};
 
 /// The capacity of a pipe as Linux makes it.
 const PLAIN_PIPE_BYTES: u64 = 65_536;
 
-/// Runs the rounds, after the first run gave `advice`.
+/// Runs the rounds, after the first run gave this report.
 ///
 /// `standard` has the standard streams from before that run, which has read standard input.
 pub fn compare(
     job: &Job,
-    advice: &[Said<Advice>],
+    report: &Report,
     rounds: usize,
     standard: &Standard,
 ) -> Result<Option<Compared>, Fault> {
-    let Applied { job: advised_job, advised, tried, not_tried } = apply(job, advice);
+    let Applied { job: advised_job, advised, tried, not_tried } = apply(job, report.advised());
     let mut plain_job = Job { pipe_bytes: Some(PLAIN_PIPE_BYTES), pipe_auto: false, ..job.clone() };
     plain_job.stages.retain(|stage| !stage.inserted);
     let has_pipes = plain_job.stages.len() > 1;
@@ -122,7 +122,7 @@ struct Applied {
 }
 
 /// Returns the job with all advice that can be followed without changing the text of the pipeline.
-fn apply(job: &Job, advice: &[Said<Advice>]) -> Applied {
+fn apply<'a>(job: &Job, advice: impl Iterator<Item = (&'a Advised, &'a str)>) -> Applied {
     let mut changed = job.clone();
     let largest = job.pipe_sizes().into_iter().flatten().max().unwrap_or(PLAIN_PIPE_BYTES);
     let mut advised = vec![format!("pipes of {} KiB", largest >> 10)];
@@ -133,11 +133,11 @@ fn apply(job: &Job, advice: &[Said<Advice>]) -> Applied {
     };
     let put_in = job.stages.iter().enumerate().filter(|(_, stage)| stage.inserted);
     advised.extend(put_in.map(|(position, _)| buffer_in(position)));
-    let mut buffers: Vec<(usize, &Said<Advice>)> = Vec::new();
-    for piece in advice {
-        match (piece.found.kind, piece.found.stage) {
+    let mut buffers: Vec<(usize, &Advice, &str)> = Vec::new();
+    for (Advised { advice, .. }, text) in advice {
+        match (advice.kind, advice.stage) {
             (AdviceKind::LargerPipe, _) if !job.script => {
-                tried.push(piece.found.clone());
+                tried.push(advice.clone());
                 if !changed.pipe_auto {
                     changed.pipe_auto = true;
                     advised.push(String::from("enlarged during the run"));
@@ -145,26 +145,26 @@ fn apply(job: &Job, advice: &[Said<Advice>]) -> Applied {
             }
             (AdviceKind::CLocale, Some(stage)) if stage < changed.stages.len() && !job.script => {
                 set_c_locale(&mut changed.stages[stage].launch);
-                tried.push(piece.found.clone());
+                tried.push(advice.clone());
                 advised.push(format!("LC_ALL=C for stage {}", stage + 1));
             }
             (AdviceKind::ElasticBuffer, _) if !job.script => {
-                buffers.extend(piece.found.pipe.map(|from| (from, piece)));
+                buffers.extend(advice.pipe.map(|from| (from, advice, text)));
             }
             // The text of the pipeline would have to change.
             (AdviceKind::MoreCpus, _) => {}
-            _ => not_tried.push(piece.text.clone()),
+            _ => not_tried.push(text.to_owned()),
         }
     }
     // Buffers come last, and from the right, so that the positions of the other stages stay valid.
-    buffers.sort_by_key(|(from, _)| std::cmp::Reverse(*from));
-    for (from, piece) in buffers {
+    buffers.sort_by_key(|(from, ..)| std::cmp::Reverse(*from));
+    for (from, advice, text) in buffers {
         match elastic::insert(&mut changed.stages, from) {
             Ok(()) => {
                 advised.push(buffer_in(from));
-                tried.push(piece.found.clone());
+                tried.push(advice.clone());
             }
-            Err(why) => not_tried.push(format!("{} ({why})", piece.text)),
+            Err(why) => not_tried.push(format!("{text} ({why})")),
         }
     }
     if job.pipe_auto && !advised.iter().any(|text| text == "enlarged during the run") {
@@ -188,6 +188,7 @@ fn set_c_locale(launch: &mut Launch) {
 mod tests {
     use super::*;
     use weir_doctor::advice::Gain;
+    use weir_doctor::facts::Run;
 
     /// A program that failed at once with a larger pipe was "faster" there.
     #[test]
@@ -203,7 +204,8 @@ mod tests {
         let job = Job { script: true, ..Job::default() };
         let (kind, gain) = (AdviceKind::LargerPipe, Gain::About(2.0));
         let found = Advice { kind, stage: None, pipe: Some(0), gain };
-        let applied = apply(&job, &[Said { found, text: String::from("larger") }]);
+        let found = Advised::of(&Run::default(), "", found, &());
+        let applied = apply(&job, [(&found, "larger")].into_iter());
         assert!(applied.tried.is_empty() && !applied.job.pipe_auto);
         assert_eq!(applied.not_tried, ["larger"]);
     }

@@ -4,11 +4,12 @@
 //! Pipes have the numbers of the pipeline as typed: pipe n is between stages n and n+1, and buffers that weir
 //! puts in do not count.
 
-use super::evidence::{self, Seen, Trouble};
+use super::evidence::{self, Memory, Replaced, Seen};
 use super::plan::Planned;
 use super::status::lossy_buffers;
 use crate::args::Elastic;
 use crate::report::Report;
+use std::cell::OnceCell;
 use weir_command::fault::{Fault, tell};
 use weir_command::units::ending;
 use weir_doctor::advice::{AdviceKind, Refuted};
@@ -136,24 +137,37 @@ pub fn tell_losses(run: &Run) {
     }
 }
 
-/// What earlier runs of the same text showed.
-#[derive(Clone, Debug, Default)]
-pub struct Past {
-    /// Whether weir remembers what a run shows, so that a later one can use it.
-    pub remembers: bool,
-    /// Advice that was tried and gained nothing.
-    pub refuted: Vec<Refuted>,
+/// What earlier runs of the same text showed, read where it is asked for.
+pub struct Past<'a> {
+    command: &'a str,
+    memory: OnceCell<Option<Memory>>,
 }
 
-/// Reads what earlier runs of the same text showed.
-pub fn past(run: &Run, command: &str) -> Past {
-    let path = evidence::place().filter(|path| !run.script && evidence::is_usable(path));
-    let Some(path) = path else { return Past::default() };
-    let pipeline = evidence::pipeline_key(command);
-    let memory = evidence::read(&path).unwrap_or_default();
-    let of_this = memory.refuted.iter().filter(|known| known.pipeline == pipeline);
-    let refuted = of_this.flat_map(|known| here(run, known)).collect();
-    Past { remembers: true, refuted }
+impl<'a> Past<'a> {
+    /// Nothing is read yet.
+    pub fn new(command: &'a str) -> Past<'a> {
+        Past { command, memory: OnceCell::new() }
+    }
+
+    fn memory(&self, run: &Run) -> Option<&Memory> {
+        let read = || evidence::usable(&evidence::place().filter(|_| !run.script)?);
+        self.memory.get_or_init(read).as_ref()
+    }
+
+    /// Whether weir remembers what a run shows, so that a later one can use it.
+    pub fn remembers(&self, run: &Run) -> bool {
+        self.memory(run).is_some()
+    }
+
+    /// Returns advice that was tried and gained nothing.
+    pub fn refuted(&self, run: &Run) -> Vec<Refuted> {
+        let pipeline = evidence::pipeline_key(self.command);
+        let known = self.memory(run).into_iter().flat_map(|memory| &memory.refuted);
+        known
+            .filter(|known| known.pipeline == pipeline)
+            .flat_map(|known| here(run, known))
+            .collect()
+    }
 }
 
 /// Returns refuted advice with the positions that its stage or pipe has in this run.
@@ -205,7 +219,7 @@ pub fn remember(report: &Report) {
     let pipeline = evidence::pipeline_key(&report.command);
     let number = |pipe: &Pipe| typed_number(run.stages.iter().map(|s| s.inserted), pipe.from);
     let advised = |position: usize| {
-        let mut advice = report.advice.iter().map(|said| &said.found);
+        let mut advice = report.found.advice.iter().map(|advised| &advised.advice);
         advice.any(|of| of.pipe == Some(position) && of.kind == AdviceKind::ElasticBuffer)
     };
     let (shown, not): (Vec<_>, Vec<_>) =
@@ -214,13 +228,15 @@ pub fn remember(report: &Report) {
         shown.iter().map(|(_, pipe)| seen(pipe, &pipeline, number(pipe))).collect();
     let not = not.iter().filter(|(_, pipe)| is_contrary(run, pipe));
     let contrary: Vec<usize> = not.map(|(_, pipe)| number(pipe)).collect();
-    let damaged = matches!(evidence::read(&path), Err(Trouble::Damaged(_)));
+    if shown.is_empty() && contrary.is_empty() {
+        return;
+    }
     match evidence::update(&path, &pipeline, &shown, &contrary) {
         Err(trouble) if !shown.is_empty() => {
             let path = path.display();
             tell(&format!("cannot save in '{path}' what this run showed: {trouble}"));
         }
-        Ok(()) if damaged && !shown.is_empty() => {
+        Ok(Replaced::Damaged) => {
             tell(&format!("'{}' was damaged and is replaced", path.display()));
         }
         // Nothing is lost if the findings of a contrary run cannot be written.

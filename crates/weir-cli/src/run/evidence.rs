@@ -122,13 +122,16 @@ pub fn pipeline_key(text: &str) -> String {
     hmac_sha256::Hash::hash(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns whether weir can read this file, if there is one, and replace it.
-pub fn is_usable(path: &Path) -> bool {
-    let usable = !matches!(read(path), Err(Trouble::OtherVersion(_) | Trouble::Io(_)));
+/// Reads the file if weir can read it, where there is one, and replace it.
+pub fn usable(path: &Path) -> Option<Memory> {
+    let memory = match read(path) {
+        Err(Trouble::OtherVersion(_) | Trouble::Io(_)) => return None,
+        read => read.unwrap_or_default(),
+    };
     // The last ancestor of a relative path is empty, and does not exist.
     let there = path.ancestors().skip(1).find(|directory| directory.exists());
     let directory = there.unwrap_or(Path::new("."));
-    usable && rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok()
+    rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).ok().map(|()| memory)
 }
 
 /// Reads the file. A missing file counts as empty.
@@ -163,7 +166,7 @@ pub fn update(
     pipeline: &str,
     shown: &[Seen],
     contrary: &[usize],
-) -> Result<(), Trouble> {
+) -> Result<Replaced, Trouble> {
     change(path, |memory| {
         let of = |entry: &Seen, pipe: usize| entry.pipeline == pipeline && entry.pipe == pipe;
         for entry in &mut memory.seen {
@@ -183,7 +186,7 @@ pub fn update(
 }
 
 /// Adds advice that was tried. Advice that gained nothing is not given again; advice that gained is.
-pub fn judge_tried(path: &Path, tried: &[Refuted], gained: bool) -> Result<(), Trouble> {
+pub fn judge_tried(path: &Path, tried: &[Refuted], gained: bool) -> Result<Replaced, Trouble> {
     change(path, |memory| {
         let was_tried = |known: &Refuted| tried.iter().any(|new| new.is_about(known));
         memory.refuted.retain(|known| !was_tried(known));
@@ -200,23 +203,33 @@ pub fn judge_tried(path: &Path, tried: &[Refuted], gained: bool) -> Result<(), T
     })
 }
 
+/// What a changed file replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// What weir had written, or nothing.
+    Known,
+    /// A damaged file.
+    Damaged,
+}
+
 /// Changes the contents of the file. A damaged file is replaced if there is something to keep.
-fn change(path: &Path, change: impl FnOnce(&mut Memory)) -> Result<(), Trouble> {
-    let before = match read(path) {
-        Err(Trouble::Damaged(_)) => Memory::default(),
-        read => read?,
+fn change(path: &Path, change: impl FnOnce(&mut Memory)) -> Result<Replaced, Trouble> {
+    let (before, replaced) = match read(path) {
+        Err(Trouble::Damaged(_)) => (Memory::default(), Replaced::Damaged),
+        read => (read?, Replaced::Known),
     };
     let mut after = before.clone();
     change(&mut after);
     let now = now_unix_s();
     after.refuted.retain(|known| now.saturating_sub(known.when_unix_s) < REFUTED_LASTS_S);
     if after == before {
-        return Ok(());
+        return Ok(Replaced::Known);
     }
     after.seen.drain(..after.seen.len().saturating_sub(MOST_ENTRIES));
     after.refuted.drain(..after.refuted.len().saturating_sub(MOST_ENTRIES));
     after.schema = String::from(SCHEMA);
-    write(path, &after)
+    write(path, &after)?;
+    Ok(replaced)
 }
 
 /// Returns the time now, in seconds since 1970.

@@ -25,7 +25,7 @@ mod watch;
 mod watching;
 
 use crate::args::{LiveView, RunOptions};
-use crate::report::{self, Report, Said, advice_text, groups_text, inside_text, verdict_text};
+use crate::report::{self, Report};
 use outputs::Outputs;
 use pages::Pages;
 pub use sh::sh;
@@ -34,9 +34,9 @@ use std::process::ExitCode;
 pub use watching::watch_running;
 use weir_command::fault::{Fault, tell};
 use weir_command::output::check_distinct;
+use weir_doctor::advice::{Refuted, Surroundings};
+use weir_doctor::diagnosis::diagnose;
 use weir_doctor::facts::Run;
-use weir_doctor::groups;
-use weir_doctor::programs::ALTERNATIVES;
 use weir_measure::programs::find_program;
 use weir_measure::runner::{self, Job};
 
@@ -78,7 +78,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
             standard.end_by_signals();
             tell("nothing was compared: not all stages could be started");
         } else {
-            report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;
+            report.compared = compare::compare(&job, &report, options.runs, &standard)?;
             elastic::remember_compared(&report);
         }
     }
@@ -97,29 +97,25 @@ fn nothing(options: &RunOptions, job: &Job) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn judge(mut run: Run, command: &str, status: i32) -> Report {
-    let installed = |name: &&'static str| find_program(Path::new(name)).is_some();
-    run.installed = ALTERNATIVES.into_iter().filter(installed).collect();
-    for group in &mut run.groups {
-        group.run.installed.clone_from(&run.installed);
+/// Finds out about a run of this command, and puts it into words.
+fn judge(run: Run, command: &str, status: i32) -> Report {
+    let past = elastic::Past::new(command);
+    let found = diagnose(&run, command, &Around { run: &run, past: &past });
+    Report::new(run, command, found, status, |run| past.remembers(run))
+}
+
+/// This host, and what earlier runs showed.
+struct Around<'a> {
+    run: &'a Run,
+    past: &'a elastic::Past<'a>,
+}
+
+impl Surroundings for Around<'_> {
+    fn has_program(&self, name: &str) -> bool {
+        find_program(Path::new(name)).is_some()
     }
-    let past = elastic::past(&run, command);
-    let parts = groups::parts(&run);
-    let whole = groups::whole(&run, &parts);
-    let parts = if whole.is_some() { parts } else { Vec::new() };
-    let verdict = whole.unwrap_or_else(|| weir_doctor::verdict::judge(&run));
-    let advice = match parts.is_empty() || !run.script {
-        true => weir_doctor::advice::advise(&run, &verdict, &past.refuted),
-        false => groups::advise(&run, &parts, &past.refuted),
-    };
-    let said = |found| Said { text: advice_text(&run, &found, past.remembers), found };
-    let advice = advice.into_iter().map(said).collect();
-    let text = match parts.is_empty() {
-        true => verdict_text(&run, &verdict),
-        false => groups_text(&run, &parts),
-    };
-    let inside = inside_text(&run, &verdict).filter(|_| parts.is_empty());
-    let inside = inside.map(|inside| format!("{text}\n{inside}"));
-    let verdict = Said { text: inside.unwrap_or(text), found: verdict };
-    Report { run, command: command.to_owned(), verdict, advice, status, compared: None }
+
+    fn refuted(&self) -> Vec<Refuted> {
+        self.past.refuted(self.run)
+    }
 }

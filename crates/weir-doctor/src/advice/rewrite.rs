@@ -1,9 +1,11 @@
 //! The stages of a pipeline as they are when a piece of advice has been followed.
 
-use super::{Advice, AdviceKind, tools};
+use super::cpus::{Scarcity, scarcity};
+use super::passes::{Rereads, rereads};
+use super::{Advice, AdviceKind, Surroundings, tools};
 use crate::command::Command;
 use crate::facts::Run;
-use crate::programs;
+use crate::programs::{self, Instead};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -12,8 +14,73 @@ use alloc::vec::Vec;
 /// A stage changed: its position, and its new text; `None` where it is left out.
 pub type Change = (usize, Option<String>);
 
+/// A piece of advice, what it rests on, and how to follow it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advised {
+    /// The advice.
+    pub advice: Advice,
+    /// The stages changed as it says; `None` where what to type is not known.
+    pub changes: Option<Vec<Change>>,
+    /// The whole command with these changes.
+    pub command: Option<String>,
+    /// What to do about the program, as its name and its options tell.
+    pub hint: Option<String>,
+    /// What to use in place of a (de)compressor.
+    pub instead: Option<Instead>,
+    /// The loop that reads a file again and again.
+    pub rereads: Option<Rereads>,
+    /// Why there were too few CPUs.
+    pub scarcity: Option<Scarcity>,
+}
+
+impl Advised {
+    /// Finds out how to follow advice on a run of this command.
+    pub fn of(run: &Run, command: &str, advice: Advice, around: &dyn Surroundings) -> Advised {
+        let has = |name: &str| around.has_program(name);
+        let labels: Vec<&str> = run.stages.iter().map(|stage| stage.label.as_str()).collect();
+        let is = |kind| advice.kind == kind;
+        let label = advice.stage.and_then(|at| labels.get(at).copied()).unwrap_or_default();
+        let instead = is(AdviceKind::ParallelCompressor).then(|| programs::instead(label, &has));
+        let changes = rewrite(run, &advice, &has);
+        let rereads = if is(AdviceKind::OnePass) { rereads(run) } else { None };
+        Advised {
+            command: changes.as_ref().and_then(|changes| apply(command, &labels, changes)),
+            changes,
+            instead: instead.flatten(),
+            hint: hint(run, &advice, rereads),
+            rereads,
+            scarcity: if is(AdviceKind::MoreCpus) { scarcity(run) } else { None },
+            advice,
+        }
+    }
+}
+
+/// Returns what to do about a program, as its name and its options tell.
+fn hint(run: &Run, advice: &Advice, rereads: Option<Rereads>) -> Option<String> {
+    let stage = run.stages.get(advice.stage?)?;
+    let buffering = |reads| programs::buffering(&stage.label, &stage.program, reads);
+    match advice.kind {
+        AdviceKind::FewerProcesses => {
+            let started = stage.started.iter().flat_map(|started| started.frequent());
+            Some(programs::instead_of_processes(&stage.label, &stage.program, started))
+        }
+        AdviceKind::OnePass => {
+            let Rereads { group, stage, .. } = rereads?;
+            let program = &run.groups.get(group)?.run.stages.get(stage)?.program;
+            programs::in_one_pass(program).map(String::from)
+        }
+        AdviceKind::LargerReads => Some(buffering(true)),
+        AdviceKind::LargerWrites => Some(buffering(false)),
+        _ => None,
+    }
+}
+
 /// Returns the changes that follow a piece of advice, if it says exactly what to type.
-pub fn rewrite(run: &Run, advice: &Advice) -> Option<Vec<Change>> {
+pub(super) fn rewrite(
+    run: &Run,
+    advice: &Advice,
+    has: &dyn Fn(&str) -> bool,
+) -> Option<Vec<Change>> {
     let at = advice.stage.filter(|_| !run.script)?;
     let label = |at: usize| run.stages.get(at).map(|stage| stage.label.as_str());
     let one = |text: String| Some(vec![(at, Some(text))]);
@@ -22,10 +89,7 @@ pub fn rewrite(run: &Run, advice: &Advice) -> Option<Vec<Change>> {
             Command::read(label(at)?)?;
             one(format!("LC_ALL=C {}", label(at)?))
         }
-        AdviceKind::ParallelCompressor => {
-            let has = |name: &str| run.installed.contains(&name);
-            one(programs::parallel(label(at)?, &has)?)
-        }
+        AdviceKind::ParallelCompressor => one(programs::parallel(label(at)?, has)?),
         // Others get their share of the CPUs too, or would hold it up next.
         AdviceKind::MoreThreads => Some(tools::shared_threads(run)),
         AdviceKind::UncompressedStream => {
@@ -53,7 +117,7 @@ pub fn rewrite(run: &Run, advice: &Advice) -> Option<Vec<Change>> {
 
 /// Returns the command with those changes, if `command` is these stages joined by `|` and nothing
 /// else.
-pub fn apply(command: &str, labels: &[&str], changes: &[Change]) -> Option<String> {
+pub(super) fn apply(command: &str, labels: &[&str], changes: &[Change]) -> Option<String> {
     let plain = |text: &str| text.split_whitespace().collect::<String>();
     let joined = labels.join(" | ");
     if plain(&joined) != plain(command) {

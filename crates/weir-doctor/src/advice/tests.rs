@@ -1,5 +1,7 @@
 //! Advice on runs written down by hand: given where there is evidence, and only there.
 
+use super::cpus::scarcity;
+use super::rewrite::{apply, rewrite};
 use super::*;
 use crate::facts::{Evidence, GroupQuota, Host, Pipe, Program, Quota, Stage, Started};
 use crate::made::{self, MS, in_kernel, reads, stage, writes};
@@ -19,7 +21,7 @@ fn run(stages: Vec<Stage>) -> Run {
 }
 
 fn advice(run: &Run) -> Vec<Advice> {
-    advise(run, &judge(run), &[])
+    advise(run, &judge(run), &Vec::new)
 }
 
 fn kinds(run: &Run) -> Vec<AdviceKind> {
@@ -404,8 +406,8 @@ fn what_was_refuted_is_not_said_again() {
     let verdict = judge(&bursts);
     let refuted = Refuted { kind: AdviceKind::ElasticBuffer, stage: None, pipe: Some(0) };
     let elsewhere = Refuted { pipe: Some(1), ..refuted };
-    assert_eq!(advise(&bursts, &verdict, &[elsewhere]).len(), 1, "that was another pipe");
-    assert_eq!(advise(&bursts, &verdict, &[refuted]), vec![]);
+    assert_eq!(advise(&bursts, &verdict, &|| vec![elsewhere]).len(), 1, "that was another pipe");
+    assert_eq!(advise(&bursts, &verdict, &|| vec![refuted]), vec![]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The commands of a script that failed.
 
 use super::Line;
-use crate::ending::Ending;
+use crate::ending::{Ending, StatusMeaning};
 use crate::failures::Role;
 use alloc::string::String;
 
@@ -14,6 +14,8 @@ pub struct FailedCommand {
     pub line: Option<Line>,
     /// How it ended.
     pub ending: Ending,
+    /// What that says, where it is an answer.
+    pub answer: Option<StatusMeaning>,
     /// How many such processes failed so.
     pub times: u64,
     /// What followed.

@@ -1,5 +1,6 @@
 //! What was traced.
 
+use super::{Evidence, Run};
 use alloc::string::String;
 
 /// A trace of a run: the switches of the CPUs, as the kernel told them.
@@ -13,6 +14,24 @@ pub struct Traced {
     pub refused: Option<String>,
     /// What the kernel's verifier said of a program that it refused.
     pub verifier: String,
+}
+
+impl Run {
+    /// Says how the times of its stages are known, and of those of its groups.
+    pub fn set_times_evidence(&mut self, is_traced: bool) {
+        let is_script = self.script;
+        let seen = if is_traced { Evidence::Traced } else { Evidence::Sampled };
+        for stage in &mut self.stages {
+            let is_exact = stage.single_task && !is_script;
+            stage.times_evidence = if is_exact { Evidence::Exact } else { seen };
+            stage.waits_evidence = match (stage.hidden, stage.blocked_by_pipes) {
+                (true, _) => Evidence::Unknown,
+                (false, true) => Evidence::Estimated,
+                (false, false) => seen,
+            };
+        }
+        self.groups.iter_mut().for_each(|group| group.run.set_times_evidence(is_traced));
+    }
 }
 
 impl Traced {

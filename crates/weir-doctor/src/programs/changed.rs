@@ -1,6 +1,7 @@
 //! Commands changed as advice says. `None` where a change does not apply, or where what was typed
 //! is not surely understood.
 
+use super::table::{self, Fact, Threads};
 use super::{Parallel, makes_a_file, parallel_form};
 use crate::command::Command;
 use alloc::format;
@@ -18,7 +19,7 @@ pub fn uncompressed(writer: &str, reader: &str) -> Option<String> {
         return None;
     }
     match (from.program(), from.word(1)?, to.program()) {
-        ("bcftools", sub, "bcftools") if BCFTOOLS.contains(&sub) => {
+        ("bcftools", sub, "bcftools") if packs("bcftools", sub) => {
             let (at, count) = option_with_value(&from, "-O", "--output-type");
             let unpacked = |word: &str| word.ends_with('u');
             let last = count.checked_sub(1).and_then(|rest| from.word(at + rest));
@@ -30,7 +31,7 @@ pub fn uncompressed(writer: &str, reader: &str) -> Option<String> {
                 _ => from.with(at, count, "-Ou"),
             })
         }
-        ("samtools", sub, "samtools" | "bcftools") if SAMTOOLS.contains(&sub) => {
+        ("samtools", sub, "samtools" | "bcftools") if packs("samtools", sub) => {
             let chosen = from.option(&["-O", "--output-fmt", "-l", "-1", "-C"]).is_some();
             let plain = from.has_letter('u') || from.has_letter('c');
             (!chosen && !plain && from.option(&["--uncompressed"]).is_none())
@@ -54,11 +55,11 @@ pub fn writes_text(label: &str) -> bool {
     }
 }
 
-/// Commands of bcftools that take `-O`.
-const BCFTOOLS: [&str; 9] =
-    ["view", "filter", "norm", "annotate", "call", "concat", "merge", "sort", "mpileup"];
-/// Commands of samtools that take `-u`.
-const SAMTOOLS: [&str; 6] = ["view", "sort", "fixmate", "markdup", "collate", "merge"];
+/// Whether a command of bcftools or samtools packs records, and has an option for not doing it.
+fn packs(program: &str, sub: &str) -> bool {
+    let packs = |fact: &Fact| matches!(fact, Fact::Packs(commands) if commands.contains(&sub));
+    table::facts(program).iter().any(packs)
+}
 
 /// Where an option stands, and how many words it takes: 2 if its value is a word of its own.
 fn option_with_value(command: &Command, short: &str, long: &str) -> (usize, usize) {
@@ -71,27 +72,22 @@ fn option_with_value(command: &Command, short: &str, long: &str) -> (usize, usiz
 /// fewer.
 pub fn with_threads(label: &str, threads: u32) -> Option<String> {
     let command = Command::read(label)?;
-    // The option, whether it counts threads beside the first, and the word it is behind.
-    let (short, long, beside, behind) = match (command.program(), command.word(1).unwrap_or("")) {
-        ("samtools", sub) if THREADED_SAMTOOLS.contains(&sub) => ("-@", "--threads", true, 1),
-        ("bgzip", _) => ("-@", "--threads", false, 0),
-        ("minimap2", _) => ("-t", "--threads", false, 0),
-        ("bwa", "mem") => ("-t", "-t", false, 1),
-        ("bowtie2", _) => ("-p", "--threads", false, 0),
-        // It has one for each CPU, and unpacks on one.
-        ("pigz", _) if command.option(&["-p", "--processes"]).is_none() => return None,
-        ("pigz", _) if command.has_letter('d') => return None,
-        ("pigz", _) => ("-p", "--processes", false, 0),
-        ("xz", _) => ("-T", "--threads", false, 0),
-        _ => return None,
+    let option = |fact: &Fact| match fact {
+        Fact::Threads(option) => Some(*option),
+        _ => None,
     };
+    let Threads { short, long, beside, of, usual, not_with } =
+        table::find(command.program(), option)?;
+    let is_its = of.is_empty() || command.word(1).is_some_and(|sub| of.contains(&sub));
+    if !is_its || not_with.is_some_and(|letter| command.has_letter(letter)) {
+        return None;
+    }
     let (at, count) = option_with_value(&command, short, long);
     let value = count.checked_sub(1).and_then(|rest| command.word(at + rest));
     let digits = value.map(|word| word.trim_start_matches(|c: char| !c.is_ascii_digit()));
     let had: u32 = match digits {
         Some(digits) => digits.parse().ok()?,
-        None if command.program() == "minimap2" => 3,
-        None => u32::from(!beside),
+        None => usual?,
     };
     let wanted = threads.saturating_sub(u32::from(beside));
     if threads < 2 || had >= wanted || had == 0 && count > 0 && !beside {
@@ -99,14 +95,10 @@ pub fn with_threads(label: &str, threads: u32) -> Option<String> {
     }
     let option = format!("{short} {wanted}").replace("-T ", "-T");
     Some(match count {
-        0 => command.behind(behind, &option),
+        0 => command.behind(usize::from(!of.is_empty()), &option),
         _ => command.with(at, count, &option),
     })
 }
-
-/// Commands of samtools that compress in threads.
-const THREADED_SAMTOOLS: [&str; 8] =
-    ["view", "sort", "fastq", "fasta", "merge", "markdup", "fixmate", "collate"];
 
 /// Returns the file that a plain `cat FILE` reads.
 pub fn cat_of_one_file(label: &str) -> Option<&str> {
@@ -164,12 +156,7 @@ pub const AES_CIPHER: &str = "-c aes128-gcm@openssh.com";
 /// Returns the command without the option that makes it write or read in small pieces.
 pub fn with_buffer(label: &str) -> Option<String> {
     let command = Command::read(label)?;
-    let flags: &[&str] = match command.program() {
-        "grep" | "egrep" | "fgrep" => &["--line-buffered"],
-        "sed" => &["-u", "--unbuffered"],
-        program if program.starts_with("python") => &["-u"],
-        _ => return None,
-    };
+    let flags = small_by(command.program())?;
     // Behind the first operand an option may be an argument of a script.
     let options = command.arguments().take_while(|word| word.starts_with('-'));
     let at = 1 + options.into_iter().position(|word| flags.contains(&word))?;
@@ -179,21 +166,28 @@ pub fn with_buffer(label: &str) -> Option<String> {
 /// Returns the command with the option that makes it pass on each line at once.
 pub fn line_buffered(label: &str) -> Option<String> {
     let command = Command::read(label)?;
-    let has = |names: &[&str]| command.option(names).is_some();
-    match command.program() {
-        "grep" | "egrep" | "fgrep" => {
-            // Counts and names come at the end whatever the option.
-            let ends = ['c', 'q', 'l', 'L'].into_iter().any(|letter| command.has_letter(letter));
-            let known = has(&["--line-buffered", "--count", "--quiet", "--files-with-matches"]);
-            (!ends && !known).then(|| command.behind(0, "--line-buffered"))
-        }
-        "sed" if !has(&["-u", "--unbuffered", "-n"]) => Some(command.behind(0, "-u")),
-        "jq" if !has(&["--unbuffered", "--slurp"]) && !command.has_letter('s') => {
-            Some(command.behind(0, "--unbuffered"))
-        }
-        "cut" | "tr" | "uniq" => Some(command.with(0, 0, "stdbuf -oL ")),
+    let option = |fact: &Fact| match fact {
+        Fact::EachLine(option, letters, names) => Some((*option, *letters, *names)),
         _ => None,
+    };
+    // Counts and names come at the end whatever the option.
+    let (option, letters, names) = table::find(command.program(), option)?;
+    let ends = letters.chars().any(|letter| command.has_letter(letter));
+    if ends || command.option(names).is_some() {
+        return None;
     }
+    Some(match option {
+        "" => command.with(0, 0, "stdbuf -oL "),
+        option => command.behind(0, option),
+    })
+}
+
+/// Returns the options that make a program write or read in small pieces.
+pub(super) fn small_by(program: &str) -> Option<&'static [&'static str]> {
+    table::find(program, |fact| match fact {
+        Fact::SmallBy(flags) => Some(*flags),
+        _ => None,
+    })
 }
 
 #[cfg(test)]

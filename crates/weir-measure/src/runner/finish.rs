@@ -12,9 +12,9 @@ use std::collections::HashMap;
 use std::io::{stdin, stdout};
 use std::os::fd::{AsFd, OwnedFd};
 use weir_doctor::ending::Ending;
-use weir_doctor::facts::Phase;
-use weir_doctor::facts::Unseen;
-use weir_doctor::facts::{Evidence, History, Io, LeftOpen, Pipe, Run, Stage};
+use weir_doctor::facts::{
+    Evidence, History, Io, LeftOpen, Phase, Pipe, Run, Stage, Traced, Unseen,
+};
 use weir_doctor::partition::Sums;
 use weir_doctor::programs::is_relay;
 use weir_sys::Pid;
@@ -237,6 +237,7 @@ impl RunningJob {
             run.critical_path = None;
         }
         run.traced = self.sampler.tracer.traced();
+        run.set_times_evidence(run.traced.as_ref().is_some_and(Traced::is_whole));
         run.hot = self.profiler.take().map(Profiler::finish);
         run.history = self.history(job, &run);
         run

@@ -7,6 +7,7 @@ use crate::attribution::{Births, Group, MoreEnd, PipeWatch, Sampler, is_named};
 use crate::proc::{Descriptor, FileKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
+use weir_doctor::ending::answer;
 use weir_doctor::facts::{
     Evidence, Exchange, FailedCommand, FoundGroup, Line, Pipe, Run, Spread, Stage, WaitedCpu,
 };
@@ -268,6 +269,7 @@ impl<'a> Processes<'a> {
             match failed.iter_mut().find(same) {
                 Some(other) => other.times += 1,
                 None => failed.push(FailedCommand {
+                    answer: answer(&command, failure.ending),
                     command,
                     line,
                     ending: failure.ending,

@@ -1,21 +1,22 @@
 //! The groups of a run, its critical path, and the processes that weir did not see.
 
-use super::super::words;
+use super::super::{Report, words};
 use super::{pipe, stage, verdict};
 use serde_json::{Value, json};
 use weir_command::json::seconds;
 use weir_doctor::facts::Run;
 use weir_doctor::facts::{FoundGroup, Unseen};
 use weir_doctor::graph::{CriticalPath, Jobs, Link};
+use weir_doctor::verdict::Verdict;
 
-pub fn groups(run: &Run) -> Vec<Value> {
-    run.groups.iter().enumerate().map(|(at, found)| group(run, at, found)).collect()
+pub fn groups(report: &Report) -> Vec<Value> {
+    let all = report.run.groups.iter().zip(&report.found.groups).enumerate();
+    all.map(|(at, (found, judged))| group(&report.run, at, found, judged)).collect()
 }
 
-fn group(run: &Run, position: usize, group: &FoundGroup) -> Value {
+fn group(run: &Run, position: usize, group: &FoundGroup, judged: &Verdict) -> Value {
     let of = &group.run;
-    let judged = weir_doctor::verdict::judge(of);
-    let text = words::verdict(of, &judged);
+    let text = words::verdict(of, judged);
     let stages = of.stages.iter().enumerate().map(|(at, row)| stage(of, at, row));
     let (cpu_ns, cpu_evidence) = group.cpu();
     let each = |ns: u64| group.has_spread().then(|| seconds(ns));
@@ -45,7 +46,7 @@ fn group(run: &Run, position: usize, group: &FoundGroup) -> Value {
         },
         "stages": stages.collect::<Vec<_>>(),
         "pipes": of.pipes.iter().map(pipe).collect::<Vec<_>>(),
-        "verdict": verdict(&judged, &text),
+        "verdict": verdict(judged, &text),
     })
 }
 

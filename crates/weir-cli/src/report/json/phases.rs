@@ -3,13 +3,11 @@
 use serde_json::{Value, json};
 use weir_command::json::seconds;
 use weir_doctor::facts::{Holder, Phase, Run};
-use weir_doctor::groups;
 
 /// Returns the phases. In a pipeline a stage holds each phase up, in a script a group does.
-pub fn phases(run: &Run) -> Vec<Value> {
-    let of_groups = if run.phases.is_empty() { groups::phases(run) } else { Vec::new() };
-    let stages = run.phases.iter().map(|one| phase(run, one, "stages"));
-    stages.chain(of_groups.iter().map(|one| phase(run, one, "groups"))).collect()
+pub fn phases(run: &Run, phases: &[Phase]) -> Vec<Value> {
+    let of = if run.script { "groups" } else { "stages" };
+    phases.iter().map(|one| phase(run, one, of)).collect()
 }
 
 fn phase(run: &Run, phase: &Phase, of: &str) -> Value {

@@ -4,12 +4,11 @@
 use super::lanes::Course;
 use super::tables::table;
 use crate::report::tables::{grids, known};
-use crate::report::words;
+use crate::report::{Report, words};
 use weir_command::html::{section, shown};
 use weir_command::units::words::count;
 use weir_command::units::{percent, seconds};
 use weir_doctor::facts::{FoundGroup, Lane, Run};
-use weir_doctor::verdict::judge;
 
 /// A group with a smaller share of the time stands with the other little ones.
 const LITTLE: f64 = 0.005;
@@ -17,7 +16,8 @@ const LITTLE: f64 = 0.005;
 const MOST: usize = 40;
 
 /// The sections of the groups; nothing where there are none.
-pub fn sections(run: &Run) -> String {
+pub fn sections(report: &Report) -> String {
+    let run = &report.run;
     let of = |is_inside: bool| {
         (0..run.groups.len()).filter(move |at| run.groups[*at].inside.is_some() == is_inside)
     };
@@ -25,18 +25,19 @@ pub fn sections(run: &Run) -> String {
         "What ran when",
         "A row is a pipeline or a command, the largest first. From left to right goes the time; the colour \
          shows what its busiest process did. A row opens to show its stages.",
-        rows(run, of(false).collect(), true),
+        rows(report, of(false).collect(), true),
     );
     let inside = section(
         "What ran inside of the stages",
         "A row is a pipeline or a command that a stage started, the largest first; from left to right goes \
          the time.",
-        rows(run, of(true).collect(), false),
+        rows(report, of(true).collect(), false),
     );
     script + &inside
 }
 
-fn rows(run: &Run, mut groups: Vec<usize>, is_script: bool) -> String {
+fn rows(report: &Report, mut groups: Vec<usize>, is_script: bool) -> String {
+    let run = &report.run;
     if groups.is_empty() {
         return String::new();
     }
@@ -48,9 +49,9 @@ fn rows(run: &Run, mut groups: Vec<usize>, is_script: bool) -> String {
     let key = |course: &Course| if is_script { course.key() } else { String::new() };
     let mut html = course.map_or_else(String::new, |course| key(course) + &course.axis());
     for (place, at) in groups[..large].iter().enumerate() {
-        html += &row(run, *at, course, place == 0);
+        html += &row(report, *at, course, place == 0);
     }
-    let little: String = groups[large..].iter().map(|at| row(run, *at, course, false)).collect();
+    let little: String = groups[large..].iter().map(|at| row(report, *at, course, false)).collect();
     html +=
         &folded(&format!("{} more, which took little of the time", groups.len() - large), &little);
     let without = |course: &Course| -> String {
@@ -69,7 +70,8 @@ fn folded(summary: &str, inside: &str) -> String {
     }
 }
 
-fn row(run: &Run, at: usize, course: Option<&Course>, is_open: bool) -> String {
+fn row(report: &Report, at: usize, course: Option<&Course>, is_open: bool) -> String {
+    let run = &report.run;
     let group = &run.groups[at];
     let (part, name) = (percent(Some(share(run, group))), words::name(group));
     let when = facts(group).join(", ");
@@ -83,13 +85,14 @@ fn row(run: &Run, at: usize, course: Option<&Course>, is_open: bool) -> String {
         shown(&name),
         shown(&when),
         course.map_or_else(String::new, band),
-        inside(run, group, course)
+        inside(report, at, course)
     )
 }
 
 /// What is below the row: what held the group up, its stages and its pipes.
-fn inside(run: &Run, group: &FoundGroup, course: Option<&Course>) -> String {
-    let mut html = words::why(group, &judge(&group.run))
+fn inside(report: &Report, at: usize, course: Option<&Course>) -> String {
+    let (run, group) = (&report.run, &report.run.groups[at]);
+    let mut html = words::why(group, &report.found.groups[at])
         .map_or_else(String::new, |why| format!("<p>{}</p>\n", shown(&why)));
     // Those of a script have the numbers that they have in the report.
     let (of, first) = match group.first_stage {

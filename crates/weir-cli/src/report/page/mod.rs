@@ -11,7 +11,7 @@ mod lanes;
 mod tables;
 
 use super::tables::grids;
-use super::words::{group_phases, phase_names, phases, with_gain};
+use super::words::{phase_names, phases, with_gain};
 use super::{Report, fine, hot};
 use lanes::Course;
 use std::fmt::Write as _;
@@ -68,14 +68,17 @@ pub fn html(report: &Report, place: &Place) -> String {
         body += &section("The stages", "", tables);
         body += &section("The pipes", "", tables::table("pipe", &pipes));
     }
-    body += &groups::sections(run);
+    body += &groups::sections(report);
     body += &section(
         "Where in the stages",
         "The functions in which each stage was when it was sampled on a CPU. Time that a stage waits \
          is not sampled.",
         functions(run),
     );
-    let notes = fine::gaps(run).into_iter().chain(hot::gaps(run)).chain(fine::print(run));
+    let notes = fine::gaps(run, &report.found.verdict)
+        .into_iter()
+        .chain(hot::gaps(run))
+        .chain(fine::print(run));
     let notes: String = notes.map(|note| format!("<li>{}</li>\n", shown(&note))).collect();
     if !notes.is_empty() {
         body += &section("How the figures were obtained", "", format!("<ul>\n{notes}</ul>\n"));
@@ -91,17 +94,16 @@ pub fn verb(report: &Report) -> &'static str {
 
 fn head(report: &Report, place: &Place) -> String {
     let run = &report.run;
-    let mut lines = report.verdict.text.lines();
+    let mut lines = report.verdict.lines();
     let first = lines.next().unwrap_or_default();
     let more: String = lines.map(|line| format!("<p>{}</p>\n", shown(line))).collect();
-    let advice = report.advice.iter();
-    let advice: String =
-        advice.map(|said| format!("<li>{}</li>\n", shown(&with_gain(said)))).collect();
+    let item = |advised| format!("<li>{}</li>\n", shown(&with_gain(advised)));
+    let advice: String = report.advised().map(item).collect();
     let advice = match advice.is_empty() {
         true => advice,
         false => format!("<p>To try:</p>\n<ul class=\"remarks\">\n{advice}</ul>\n"),
     };
-    let phases = phases(run).or_else(|| group_phases(run));
+    let phases = phases(run, &report.found.phases);
     let more = more + &phases.map_or_else(String::new, |text| format!("<p>{}</p>\n", shown(&text)));
     let facts = [
         ("begun", format!("{} UTC", utc(place.begun_unix_s))),

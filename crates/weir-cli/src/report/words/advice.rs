@@ -1,40 +1,40 @@
 //! Advice in sentences: what to do and why, and what it could gain.
 
-use super::{hints, mark_word, own_quota, quota, started, tools};
-use crate::report::Said;
+use super::{mark_word, own_quota, quota, started, tools};
 use weir_command::units::capacity;
 use weir_command::units::words::{
     LARGE, count, factor_about, factor_at_most, of_cpus, percent, stage, things,
 };
-use weir_doctor::advice::{Advice, AdviceKind, Gain, Scarcity, rereads, scarcity};
+use weir_doctor::advice::{AdviceKind, Advised, Gain, Rereads, Scarcity};
 use weir_doctor::around::{queued_ns, throttled_alone};
-use weir_doctor::facts::{Run, Stage};
-use weir_doctor::programs::parallel_form;
+use weir_doctor::facts::Run;
+use weir_doctor::programs::Instead;
 
 /// Returns what to do and why, in a sentence without the gain. `remembers`: a later run of the same text
 /// can use what this one showed.
-pub fn advice(run: &Run, advice: &Advice, remembers: bool) -> String {
+pub fn advice(run: &Run, advised: &Advised, remembers: &dyn Fn() -> bool) -> String {
+    let advice = &advised.advice;
     if let Some(position) = advice.pipe {
-        return pipe(run, advice.kind, position, remembers && !run.script);
+        return pipe(run, advice.kind, position, remembers);
     }
     match advice.stage {
-        Some(position) => of_stage(run, advice.kind, position),
-        None => more_cpus(run),
+        Some(position) => of_stage(run, advised, position),
+        None => more_cpus(run, advised.scarcity),
     }
 }
 
 /// Returns a piece of advice with what the run could gain by it: `... (at most 1.9x faster)`, `... (perhaps
 /// over 10x faster)`. A bound above ten promises what hardly anybody gets, and is left out.
-pub fn with_gain(said: &Said<Advice>) -> String {
-    let gain = match said.found.gain {
-        Gain::AtMost(factor) if factor > LARGE => return said.text.clone(),
+pub fn with_gain((advised, text): (&Advised, &str)) -> String {
+    let gain = match advised.advice.gain {
+        Gain::AtMost(factor) if factor > LARGE => return text.to_owned(),
         Gain::AtMost(factor) => factor_at_most(factor),
         Gain::About(factor) => factor_about(factor),
     };
-    format!("{} ({gain} faster)", said.text)
+    format!("{text} ({gain} faster)")
 }
 
-fn pipe(run: &Run, kind: AdviceKind, position: usize, remembers: bool) -> String {
+fn pipe(run: &Run, kind: AdviceKind, position: usize, remembers: &dyn Fn() -> bool) -> String {
     let pipe = &run.pipes[position];
     let (full, empty) = pipe.shares();
     let between = format!("{}->{}", pipe.from + 1, pipe.to + 1);
@@ -50,22 +50,22 @@ fn pipe(run: &Run, kind: AdviceKind, position: usize, remembers: bool) -> String
         };
         return format!("give pipe {between} up to {limit} ({option}): {evidence}");
     }
-    let again = if remembers { "run again with --elastic, or: " } else { "" };
+    let again = if !run.script && remembers() { "run again with --elastic, or: " } else { "" };
     format!(
         "put an elastic buffer into pipe {between} ({again}... | weir buffer | ...): {evidence}, \
          in bursts larger than a pipe"
     )
 }
 
-fn of_stage(run: &Run, kind: AdviceKind, position: usize) -> String {
+fn of_stage(run: &Run, advised: &Advised, position: usize) -> String {
+    let kind = advised.advice.kind;
+    let hint = advised.hint.as_deref().unwrap_or_default();
     let of = &run.stages[position];
     let (name, io) = (stage(position, &of.label), of.io.unwrap_or_default());
     match kind {
         AdviceKind::FewerProcesses => {
             let what = of.started.as_ref().map(started).unwrap_or_default();
-            let programs = of.started.iter().flat_map(|started| started.frequent());
-            let instead = hints::instead_of_processes(&of.label, &of.program, programs);
-            format!("{instead}: {name} {what}")
+            format!("{hint}: {name} {what}")
         }
         AdviceKind::CLocale => format!(
             "set LC_ALL=C for {name} if byte order is enough: {} compares text by the locale {}",
@@ -77,11 +77,13 @@ fn of_stage(run: &Run, kind: AdviceKind, position: usize) -> String {
             format!("a higher CPU quota: {name} was {}", held.unwrap_or_default())
         }
         AdviceKind::ParallelCompressor => {
-            let (instead, note) = hints::parallel(&of.label, &run.installed);
-            let why = while_idle(run, &of.label);
+            let (instead, note) = parallel(advised.instead.as_ref());
+            let why = while_idle(run, advised.instead.as_ref());
             format!("{instead} in place of {name}{note}: {why}")
         }
-        AdviceKind::OnePass => one_pass(run).unwrap_or_default(),
+        AdviceKind::OnePass => {
+            advised.rereads.and_then(|found| one_pass(run, hint, &found)).unwrap_or_default()
+        }
         AdviceKind::CountInTable => {
             let uniq = run.stages.get(position + 1).map_or("uniq", |uniq| uniq.label.as_str());
             format!(
@@ -93,20 +95,30 @@ fn of_stage(run: &Run, kind: AdviceKind, position: usize) -> String {
         | AdviceKind::UncompressedStream
         | AdviceKind::FasterCipher
         | AdviceKind::LineBuffering
-        | AdviceKind::DirectInput => tools::advice(run, kind, position, &name),
-        AdviceKind::LargerReads => {
-            transfers(of, kind, &name, "reads", io.read_calls, io.read_bytes)
-        }
-        _ => transfers(of, kind, &name, "writes", io.write_calls, io.write_bytes),
+        | AdviceKind::DirectInput => tools::advice(run, advised, position, &name),
+        AdviceKind::LargerReads => transfers(hint, &name, "reads", io.read_calls, io.read_bytes),
+        _ => transfers(hint, &name, "writes", io.write_calls, io.write_bytes),
     }
 }
 
+/// Returns what to use in place of a (de)compressor that uses one CPU, with a note on it.
+fn parallel(instead: Option<&Instead>) -> (&'static str, &'static str) {
+    let Some(instead) = instead else { return ("a program that uses several CPUs", "") };
+    let note = match instead.is_installed {
+        Some(true) => " (same format)",
+        Some(false) => " (same format; it is not installed here)",
+        None if instead.needs_blocks => " (helps if the file was compressed in blocks)",
+        None => "",
+    };
+    (instead.typed, note)
+}
+
 /// Returns why a program that uses several CPUs would do the work of this one sooner.
-fn while_idle(run: &Run, label: &str) -> String {
+fn while_idle(run: &Run, instead: Option<&Instead>) -> String {
     /// Fewer idle CPUs than this are none that counts.
     const SOME: f64 = 0.25;
     let idle_cpus = run.host.idle_cpus.unwrap_or(0.0);
-    let needs_less = parallel_form(label).is_some_and(|form| form.efficiency() > 1.0);
+    let needs_less = instead.is_some_and(|instead| instead.needs_less);
     if idle_cpus < SOME && needs_less {
         return String::from("it does the same in less CPU time");
     }
@@ -117,34 +129,24 @@ fn while_idle(run: &Run, label: &str) -> String {
 
 /// `give grep all its patterns at once (grep -f FILE), or use awk or join: 292 times grep -c ... read
 /// orders.csv`.
-fn one_pass(run: &Run) -> Option<String> {
-    let found = rereads(run)?;
+fn one_pass(run: &Run, way: &str, found: &Rereads) -> Option<String> {
     let group = run.groups.get(found.group)?;
     let stage = group.run.stages.get(found.stage)?;
     let file = stage.shared_file.as_deref()?;
     let file = file.rsplit('/').next().unwrap_or(file);
-    let way = hints::in_one_pass(&stage.program);
     let (about, times) = (mark_word(group.instances_evidence), count(group.instances));
     Some(format!("{way}: {} was started {about}{times} times, and each read {file}", stage.program))
 }
 
-fn transfers(
-    of: &Stage,
-    kind: AdviceKind,
-    name: &str,
-    verb: &str,
-    calls: u64,
-    bytes: u64,
-) -> String {
+fn transfers(hint: &str, name: &str, verb: &str, calls: u64, bytes: u64) -> String {
     let each = things((bytes + calls / 2) / calls.max(1), "byte");
-    let hint = hints::buffering(&of.label, &of.program, kind);
     format!("{hint}: {name} {verb} {each} a call in {} calls", count(calls))
 }
 
-fn more_cpus(run: &Run) -> String {
+fn more_cpus(run: &Run, scarcity: Option<Scarcity>) -> String {
     let waited = queued_ns(run) as f64 / 1e9;
     let waited = format!("stages waited {waited:.1} s for a CPU");
-    match scarcity(run) {
+    match scarcity {
         Some(Scarcity::Quota(cpus, share)) => {
             format!("a higher CPU quota: the run was {}", quota(cpus, share))
         }

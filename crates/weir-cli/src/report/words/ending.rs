@@ -4,36 +4,25 @@ use super::groups::line;
 use weir_command::units::signal_name;
 use weir_command::units::words::stage;
 use weir_command::widths::cut;
-use weir_doctor::ending::{self, Ending, MemoryKills, OutOfMemory, Remark, SIGPIPE, StatusMeaning};
+use weir_doctor::ending::{Ending, OutOfMemory, Remark, SIGPIPE, StatusMeaning};
+use weir_doctor::ends::EndRemark;
 use weir_doctor::facts::FailedCommand;
 use weir_doctor::failures::{Role, shell_status};
 
 /// The length of the longest command in a sentence.
 const LONGEST: usize = 51;
 
-/// A stage and how it ended.
-#[derive(Clone, Copy, Debug)]
-pub struct Ended<'a> {
-    /// The position of the stage. `None`: a script that ran as a whole.
-    pub position: Option<usize>,
-    /// The text of the stage, as typed.
-    pub label: &'a str,
-    /// Whether no stage comes after it.
-    pub last: bool,
-    /// The status, the signal, or why the stage was not started.
-    pub how: &'a str,
-}
-
 /// Returns the sentence on an end. Stages that one signal interrupted have the same sentence, so that it
 /// can be written once.
-pub fn remark(ended: &Ended, remark: Remark) -> String {
-    let name = ended.position.map_or_else(|| ended.label.into(), |at| stage(at, ended.label));
-    let how = ended.how;
-    match remark {
+///
+/// `label`: the text of the stage, as typed. `how`: the status, the signal, or why it was not started.
+pub fn remark(end: &EndRemark, label: &str, how: &str) -> String {
+    let name = end.stage.map_or_else(|| label.into(), |at| stage(at, label));
+    match end.remark {
         Remark::NotStarted => format!("{name} was not started: {how}"),
         Remark::Interrupted => format!("interrupted by {how}: the figures end there"),
         Remark::Killed(cause) => {
-            let cut_short = match ended.last {
+            let cut_short = match end.is_last {
                 true => "its output is incomplete",
                 false => "the stages after it had incomplete input",
             };
@@ -51,7 +40,7 @@ pub fn remark(ended: &Ended, remark: Remark) -> String {
         Remark::NotFound => {
             format!("{name} failed with status {how}: a command in it was not found")
         }
-        Remark::Failed if ended.last => format!("{name} failed with status {how}"),
+        Remark::Failed if end.is_last => format!("{name} failed with status {how}"),
         Remark::Failed => format!(
             "{name} failed with status {how}: the stages after it may have had incomplete input"
         ),
@@ -76,8 +65,10 @@ pub fn failed_last(failed: &FailedCommand) -> String {
             format!("status 141: {command} was ended by SIGPIPE: its reader had left{stopped}")
         }
         _ => {
+            let meaning = failed.answer.map(|answer| format!(" ({})", answered(answer)));
+            let meaning = meaning.unwrap_or_default();
             let last = if failed.role == Role::Ended { "" } else { "its last command: " };
-            format!("{last}{command} {}{}{stopped}", ended(ending), meaning(failed))
+            format!("{last}{command} {}{meaning}{stopped}", ended(ending))
         }
     }
 }
@@ -116,16 +107,6 @@ fn ended(ending: Ending) -> String {
     match ending {
         Ending::Code(code) => format!("ended with status {code}"),
         Ending::Signal(number) => format!("was killed by {}", signal_name(number)),
-    }
-}
-
-/// What a status says that is an answer, not a failure.
-fn meaning(failed: &FailedCommand) -> String {
-    let remark =
-        ending::remark(&failed.command, Some(failed.ending), false, MemoryKills::default());
-    match remark {
-        Some(Remark::Answered(answer)) => format!(" ({})", answered(answer)),
-        _ => String::new(),
     }
 }
 

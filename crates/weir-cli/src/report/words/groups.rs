@@ -5,12 +5,11 @@ use super::{all_cpus, mark_word};
 use weir_command::units::seconds;
 use weir_command::units::words::{count, cpus, mean_time, percent, stage};
 use weir_command::widths::cut;
-use weir_doctor::around::beside;
+use weir_doctor::diagnosis::Diagnosis;
 use weir_doctor::facts::{Evidence, FoundGroup, Line, Run, Unseen};
 use weir_doctor::graph::{CriticalPath, Jobs, Link};
-use weir_doctor::groups::{MoreJobs, Part, more_jobs};
-use weir_doctor::programs::is_shell;
-use weir_doctor::verdict::{Finding, Verdict, judge};
+use weir_doctor::groups::{Inside, MoreJobs, Part};
+use weir_doctor::verdict::{Finding, Verdict};
 use weir_policy::text::printable;
 
 /// The length of the longest name of a group in a sentence.
@@ -19,11 +18,10 @@ const LONGEST: usize = 51;
 const MOST_LINKS: usize = 8;
 /// A path whose share is less than this below that of a group is not shorter: the build starts first.
 const LESS: f64 = 0.05;
-/// The smallest share of a stage's time at which a group inside of it is named.
-const INSIDE: f64 = 0.25;
 
 /// Returns the verdict on a run of several groups: a line for each that took much of the time.
-pub fn groups(run: &Run, parts: &[Part]) -> String {
+pub(super) fn groups(run: &Run, found: &Diagnosis) -> String {
+    let parts = &found.parts;
     let line = |part: &Part| {
         let group = &run.groups[part.group];
         let held = why(group, &part.verdict).unwrap_or_default();
@@ -44,24 +42,25 @@ pub fn groups(run: &Run, parts: &[Part]) -> String {
     // Of a build, what was waited for one after the other says more than what ran for longest.
     let leads = |path: &CriticalPath| run.jobs.is_some() && path.share >= most - LESS;
     let leads = run.critical_path.as_ref().is_some_and(leads);
-    let around = critical_path(run).into_iter().chain(run.jobs.and_then(|of| jobs(run, of)));
+    let around = critical_path(run).into_iter().chain(jobs(run, found));
     let place = if leads { 0 } else { lines.len() };
     lines.splice(place..place, around);
-    lines.extend(beside_others(run, beside(run).iter()));
+    lines.extend(beside_others(run, found.beside.iter()));
     lines.join("\n")
 }
 
 /// Returns whether a build would gain by more jobs at once.
-fn jobs(run: &Run, jobs: Jobs) -> Option<String> {
+fn jobs(run: &Run, found: &Diagnosis) -> Option<String> {
     /// In a shorter run neither the CPUs nor the jobs tell much.
     const LEAST_NS: u64 = 500_000_000;
     let idle = run.host.idle_cpus.filter(|_| run.wall_ns >= LEAST_NS)?;
+    let jobs: Jobs = run.jobs?;
     let at_once = match jobs.most {
         1 => String::from("one job at a time"),
         n => format!("{n} jobs at once"),
     };
     let share = percent((jobs.most_ns as f64 / jobs.any_ns.max(1) as f64).min(1.0));
-    Some(match more_jobs(run, jobs)? {
+    Some(match found.jobs? {
         MoreJobs::CpusFull => {
             format!("more jobs would gain little: the {} were full", all_cpus(run))
         }
@@ -112,54 +111,24 @@ pub(super) fn group(run: &Run, position: usize) -> String {
 }
 
 /// Returns what was found inside of the stage that held a pipeline up.
-pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
-    if matches!(verdict.finding, Finding::LockStep(_)) {
-        return None;
+pub(super) fn inside(run: &Run, found: &Diagnosis) -> Option<String> {
+    let Inside { stage: position, group: at, share, own } = found.inside?;
+    let group = &run.groups[at];
+    let (name, part) = (stage(position, &run.stages[position].label), percent(share.min(1.0)));
+    let what = described(group);
+    if let Some(own) = own {
+        let own = percent(own.min(1.0));
+        return Some(format!("inside {name}: {own} of its time its own work; {part}: {what}"));
     }
-    let position = match (&verdict.culprit, run.stages.as_slice()) {
-        (Some(culprit), _) => culprit.stage,
-        (None, [_]) => 0,
-        _ => return None,
-    };
-    let of = run.stages.get(position)?;
-    let found = || run.groups.iter().filter(|group| group.inside == Some(position));
-    let share = |group: &FoundGroup| run.group_share(group);
-    // A process that waits for what it started says less than what it started.
-    let is_starter = |group: &&FoundGroup| group.starts_others && group.is_single();
-    let longest = |one: &&FoundGroup, other: &&FoundGroup| share(one).total_cmp(&share(other));
-    let group = found().filter(|group| !is_starter(group)).max_by(longest)?;
-    // GNU parallel with small jobs works more than all that it starts. Of a shell, the verdict says
-    // what it starts.
-    let works = |group: &&FoundGroup| !is_shell(&group.run.stages[0].program);
-    let starter = found().filter(is_starter).find(works);
-    let working = |group: &FoundGroup| {
-        let times = &group.run.stages[0].times;
-        (times.cpu_ns + times.queue_ns) as f64 / of.wall_ns.max(1) as f64
-    };
-    let own = starter.map(working).filter(|own| *own >= INSIDE && *own > share(group));
-    // Beside its own work, what took next to nothing is not worth a line.
-    if let Some(own) = own.filter(|_| share(group) >= LESS) {
-        let (name, own) = (stage(position, &of.label), percent(own.min(1.0)));
-        let part = percent(share(group).min(1.0));
-        let most = described(group);
-        return Some(format!("inside {name}: {own} of its time its own work; {part}: {most}"));
-    }
-    // A group that is the whole stage adds nothing.
-    let itself = group.is_single() && group.run.stages[0].label == of.label;
-    let share = share(group);
-    if share < INSIDE || itself {
-        return None;
-    }
-    let judged = judge(&group.run);
+    let judged = &found.groups[at];
     let held = match judged.finding {
         Finding::TooShort => String::new(),
         Finding::Idle if group.is_single() => {
             waited(group).map_or_else(String::new, |waited| format!(": {waited}"))
         }
-        _ => format!(": {}", held_up(&group.run, &judged, None)),
+        _ => format!(": {}", held_up(&group.run, judged, None)),
     };
-    let (name, part) = (stage(position, &of.label), percent(share.min(1.0)));
-    let mut line = format!("inside {name}: {part} of its time: {}{held}", described(group));
+    let mut line = format!("inside {name}: {part} of its time: {what}{held}");
     line.extend(critical_path(run).map(|path| format!("\n{path}")));
     Some(line)
 }

@@ -3,21 +3,33 @@
 mod advice;
 mod ending;
 mod groups;
-mod hints;
 pub mod outside;
 mod phases;
 mod tools;
 mod verdict;
 
 pub use advice::{advice, with_gain};
-pub use ending::{Ended, failed_last, failed_others, remark};
-pub use groups::{groups, inside, name, place, unseen, why};
-pub use phases::{group_phases, phase_names, phases};
+pub use ending::{failed_last, failed_others, remark};
+pub use groups::{name, place, unseen, why};
+pub use phases::{phase_names, phases};
 pub use verdict::{left_open, verdict};
 
 use weir_command::units::words::{count, mean_time, of_cpus, percent, rough_count};
+use weir_doctor::diagnosis::Diagnosis;
 use weir_doctor::facts::{Evidence, Run, Started};
 use weir_doctor::verdict::BusyPart;
+
+/// Returns what held a run up: its largest groups where these tell more, else its stages.
+pub fn held_up(run: &Run, found: &Diagnosis) -> String {
+    if !found.parts.is_empty() {
+        return groups::groups(run, found);
+    }
+    let text = verdict(run, &found.verdict);
+    match groups::inside(run, found) {
+        Some(inside) => format!("{text}\n{inside}"),
+        None => text,
+    }
+}
 
 /// Returns the words for a part of a stage's time, where nothing more is known about it.
 fn part_word(part: BusyPart) -> &'static str {
@@ -39,7 +51,7 @@ fn part_word(part: BusyPart) -> &'static str {
 /// The words before a number that is not exact.
 pub fn mark_word(evidence: Evidence) -> &'static str {
     match evidence {
-        Evidence::Exact => "",
+        Evidence::Exact | Evidence::Traced => "",
         Evidence::UpperBound => "at most ",
         Evidence::LowerBound => "at least ",
         Evidence::Sampled | Evidence::Estimated | Evidence::Unknown => "about ",

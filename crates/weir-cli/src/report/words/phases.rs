@@ -10,31 +10,23 @@ const MOST: usize = 8;
 /// Phases of a shorter run are noise.
 const LEAST_NS: u64 = 1_000_000_000;
 
-/// `phases: 0-3.1s held up by 1 gzip; 3.1-4.0s by 2 sort alone`; nothing for a run of one phase.
-pub fn phases(run: &Run) -> Option<String> {
-    let who = |phase: &Phase, held: &str| {
-        let name = |stage: usize| short_stage(run, stage);
-        match phase.holder {
-            Holder::Stage { stage, alone: true, .. } => format!("{held} {} alone", name(stage)),
-            Holder::Stage { stage, .. } => format!("{held} {}", name(stage)),
-            Holder::Two([one, other]) => format!("{held} {} and {} alike", name(one), name(other)),
-            Holder::Nobody => String::from("no stage was busy"),
-        }
-    };
-    sentence(&run.phases, "held up by", "by", &who)
-}
-
-/// `phases: 0-3.1s in pipeline 1 (line 7 of report.sh); 3.1-4.0s in command 2 ld`; nothing where the
-/// groups of a run make no two phases.
-pub fn group_phases(run: &Run) -> Option<String> {
+/// `phases: 0-3.1s held up by 1 gzip; 3.1-4.0s by 2 sort alone`; of a script, `phases: 0-3.1s in
+/// pipeline 1 (line 7 of report.sh); 3.1-4.0s in command 2 ld`. Nothing for a run of one phase.
+pub fn phases(run: &Run, phases: &[Phase]) -> Option<String> {
+    let name = |at: usize| if run.script { group(run, at) } else { short_stage(run, at) };
     let who = |phase: &Phase, held: &str| match phase.holder {
-        Holder::Stage { stage, .. } => format!("{held} {}", group(run, stage)),
-        Holder::Two([one, other]) => {
-            format!("{held} {} and {} alike", group(run, one), group(run, other))
+        Holder::Stage { stage, alone: true, .. } if !run.script => {
+            format!("{held} {} alone", name(stage))
         }
-        Holder::Nobody => String::from("elsewhere"),
+        Holder::Stage { stage, .. } => format!("{held} {}", name(stage)),
+        Holder::Two([one, other]) => format!("{held} {} and {} alike", name(one), name(other)),
+        Holder::Nobody if run.script => String::from("elsewhere"),
+        Holder::Nobody => String::from("no stage was busy"),
     };
-    sentence(&weir_doctor::groups::phases(run), "in", "in", &who)
+    match run.script {
+        true => sentence(phases, "in", "in", &who),
+        false => sentence(phases, "held up by", "by", &who),
+    }
 }
 
 /// Returns from when to when who held the run up.

@@ -1,9 +1,10 @@
 //! Sentences on runs written down by hand.
 
 use super::*;
-use crate::report::Said;
-use weir_doctor::advice::{Advice, AdviceKind, Gain, advise};
+use weir_doctor::advice::{Advice, AdviceKind, Advised, Gain, Surroundings};
+use weir_doctor::diagnosis::diagnose;
 use weir_doctor::ending::{Ending, MemoryKills};
+use weir_doctor::ends::EndRemark;
 use weir_doctor::facts::{FoundGroup, GroupQuota, Holder, Host, MemoryLimit, OutsideProcess, Peer};
 use weir_doctor::facts::{Phase, Pipe, Program, Quota, Stage, Watched};
 use weir_doctor::partition::Times;
@@ -60,8 +61,22 @@ fn judged(run: &Run) -> String {
 
 /// The first piece of advice on a run.
 fn advised(run: &Run, remembers: bool) -> String {
-    let found = advise(run, &judge(run), &[]);
-    advice(run, found.first().expect("advice"), remembers)
+    let found = diagnose(run, "", &Rapidgzip).advice;
+    advice(run, found.first().expect("advice"), &|| remembers)
+}
+
+/// A host that has rapidgzip.
+struct Rapidgzip;
+
+impl Surroundings for Rapidgzip {
+    fn has_program(&self, name: &str) -> bool {
+        name == "rapidgzip"
+    }
+}
+
+/// A piece of advice in words.
+fn in_words(run: &Run, found: &Advice) -> String {
+    advice(run, &Advised::of(run, "", found.clone(), &()), &|| false)
 }
 
 /// In a script and in what is watched, the sentence began with a colon, and `cat` copied 0 B.
@@ -73,7 +88,7 @@ fn advice_on_a_script_says_what_to_do_without_a_command_to_type() {
     script.host.idle_cpus = Some(1.0);
     let of = |kind, stage| {
         let found = Advice { kind, stage: Some(stage), pipe: None, gain: Gain::About(2.0) };
-        advice(&script, &found, false)
+        in_words(&script, &found)
     };
     assert_eq!(
         of(AdviceKind::DirectInput, 0),
@@ -96,14 +111,14 @@ fn advice_on_what_is_watched_names_an_option_of_the_verb() {
     watched.pipes = vec![Pipe { from: 0, to: 1, limit_bytes: 1 << 20, ..Pipe::default() }];
     let kind = AdviceKind::LargerPipe;
     let larger = Advice { kind, stage: None, pipe: Some(0), gain: Gain::About(2.0) };
-    let said = advice(&watched, &larger, false);
+    let said = in_words(&watched, &larger);
     assert!(said.starts_with("give pipe 1->2 up to 1 MiB (--pipe-size auto): "), "{said}");
     // The pipes of a script are not enlarged while they are in use.
     watched.script = true;
-    let said = advice(&watched, &larger, false);
+    let said = in_words(&watched, &larger);
     assert!(said.starts_with("give pipe 1->2 up to 1 MiB (--pipe-size 1048576): "), "{said}");
     watched.watched = Some(Watched::default());
-    let said = advice(&watched, &larger, false);
+    let said = in_words(&watched, &larger);
     assert!(said.starts_with("give pipe 1->2 up to 1 MiB (--grow): "), "{said}");
 }
 
@@ -229,7 +244,7 @@ fn what_others_used_explains_a_wait_for_a_cpu() {
                 CPUs (steal), and stages waited 0.8 s for a CPU\n";
     assert!(text.contains(said), "{text}");
     assert!(text.ends_with("perhaps 5.0x faster while others use the CPUs"), "{text}");
-    assert_eq!(advise(&crowded, &judge(&crowded), &[]), [], "nothing that is typed changes that");
+    assert_eq!(diagnose(&crowded, "", &()).advice, [], "nothing that is typed changes that");
     // "Stages waited 0.0 s for a CPU", and it was at most 1.5x.
     crowded.wall_ns = 140 * MS;
     crowded.stages.iter_mut().for_each(|stage| stage.times.queue_ns /= 40);
@@ -282,16 +297,15 @@ fn advice_on_a_stage_says_what_it_did() {
     assert_eq!(advised(&sorts, false), said);
     let mut zipped = run(vec![stage("gzip -dc f.gz", [950, 0, 0, 50, 0])]);
     zipped.host = Host { idle_cpus: Some(1.04), ..Host::default() };
-    zipped.installed = vec!["rapidgzip"];
     let said = "rapidgzip -d -c in place of 1 gzip -dc f.gz (same format): it used one CPU while \
                 1 CPU was idle";
     assert_eq!(advised(&zipped, false), said);
     reads(&mut zipped.stages[0], 9_600_000, 9_600_000);
     let (kind, gain) = (AdviceKind::LargerReads, Gain::About(2.0));
     let reads = Advice { kind, stage: Some(0), pipe: None, gain };
-    let said = "let it read in larger blocks (in its code, or by an option of its own): 1 gzip -dc f.gz reads \
-                1 byte a call in 9.6 M calls";
-    assert_eq!(advice(&zipped, &reads, false), said);
+    let words = "let it read in larger blocks (in its code, or by an option of its own): 1 gzip -dc f.gz reads \
+                 1 byte a call in 9.6 M calls";
+    assert_eq!(in_words(&zipped, &reads), words);
 }
 
 #[test]
@@ -324,7 +338,7 @@ fn a_bound_and_an_estimate_are_said_differently() {
         [" (at most 3.1x faster)", "", " (perhaps 3.0x faster)", " (perhaps over 10x faster)"];
     let shown = said.map(|gain| {
         let found = Advice { kind: AdviceKind::LargerWrites, stage: Some(0), pipe: None, gain };
-        with_gain(&Said { found, text: String::from("write more") })
+        with_gain((&Advised::of(&Run::default(), "", found, &()), "write more"))
     });
     assert_eq!(shown, words.map(|factor| format!("write more{factor}")));
     let idle = run(vec![stage("sort", [990, 0, 0, 10, 0]), stage("cat", [4, 0, 996, 0, 0])]);
@@ -351,7 +365,7 @@ fn who_waited_for_a_process_outside_has_its_own_number() {
     };
     let found = stages.iter().enumerate().map(group).collect();
     let mut script = Run { groups: found, script: true, ..run(stages) };
-    let said = |run: &Run| groups(run, &weir_doctor::groups::parts(run));
+    let said = |run: &Run| groups::groups(run, &diagnose(run, "", &()));
     assert!(said(&script).contains("on CPU 85 % of its time; 2 psql -c x waited for it"));
     // Of a script, the neighbours were named in advice and nowhere else.
     let mut crowded = script.clone();
@@ -365,7 +379,9 @@ fn who_waited_for_a_process_outside_has_its_own_number() {
     script.groups.remove(0);
     (script.groups[0].first_stage, script.groups[0].inside) = (None, Some(0));
     let verdict = judge(&run(vec![stage("sh", [990, 0, 0, 0, 0])]));
-    let said = inside(&script, &verdict).expect("a group");
+    let inside = weir_doctor::groups::inside(&script, &verdict);
+    let found = Diagnosis { inside, ..diagnose(&script, "", &()) };
+    let said = groups::inside(&script, &found).expect("a group");
     assert!(said.contains("of its time; psql -c x waited for it"), "{said}");
 }
 
@@ -374,7 +390,7 @@ fn an_end_names_who_read_too_little() {
     let of = |label, end, how, last| {
         let kills = MemoryKills { group: Some(1), host: None };
         let found = weir_doctor::ending::remark(label, end, false, kills).expect("a remark");
-        remark(&Ended { position: Some(0), label, last, how }, found)
+        remark(&EndRemark { stage: Some(0), remark: found, is_last: last }, label, how)
     };
     let killed = |last| of("sort -S 1G", Some(Ending::Signal(15)), "SIGTERM", last);
     let said = "1 sort -S 1G was killed by SIGTERM: ";
@@ -413,7 +429,7 @@ fn stages_that_held_the_run_up_in_turn_are_named_by_time() {
     let mut two =
         run(vec![stage("sort big", [550, 0, 20, 430, 0]), stage("gzip -9", [520, 0, 480, 0, 0])]);
     phase(&mut two, 420, by(0, true));
-    assert_eq!(phases(&two), None, "one phase says nothing");
+    assert_eq!(phases(&two, &two.phases), None, "one phase says nothing");
     phase(&mut two, 1000, by(1, false));
     let said = judged(&two);
     assert!(
@@ -421,7 +437,7 @@ fn stages_that_held_the_run_up_in_turn_are_named_by_time() {
     );
     assert!(said.contains("if 2 gzip took no time, the next limit would be 1 sort big"), "{said}");
     assert_eq!(
-        phases(&two).as_deref(),
+        phases(&two, &two.phases).as_deref(),
         Some("phases: 0-0.4s held up by 1 sort alone; 0.4-1.0s by 2 gzip")
     );
 }
@@ -433,7 +449,7 @@ fn phases_are_told_with_as_many_digits_as_they_need() {
     phase(&mut three, 700, Holder::Two([0, 2]));
     phase(&mut three, 1000, by(1, true));
     assert_eq!(
-        phases(&three).as_deref(),
+        phases(&three, &three.phases).as_deref(),
         Some(
             "phases: 0-0.15s no stage was busy; 0.15-0.70s held up by 1 a and 3 c alike; \
              0.70-1.00s by 2 b alone"
@@ -441,6 +457,6 @@ fn phases_are_told_with_as_many_digits_as_they_need() {
     );
     three.phases.clear();
     (1..=12).for_each(|minute| phase(&mut three, 60_000 * minute, by(minute as usize % 3, false)));
-    let said = phases(&three).expect("many");
+    let said = phases(&three, &three.phases).expect("many");
     assert!(said.contains("60-120s by 3 c; ") && said.ends_with("; and 4 more"), "{said}");
 }

@@ -2,15 +2,15 @@
 
 use weir_command::units::bytes;
 use weir_command::units::words::{of_cpus, stage};
-use weir_doctor::advice::{Advice, AdviceKind, Gain, rewrite};
+use weir_doctor::advice::{AdviceKind, Advised};
 use weir_doctor::facts::Run;
 
 /// Returns what to do about the stage at `position`, whose program is `name`.
-pub(super) fn advice(run: &Run, kind: AdviceKind, position: usize, name: &str) -> String {
+pub(super) fn advice(run: &Run, advised: &Advised, position: usize, name: &str) -> String {
     let of = &run.stages[position];
-    let advice = Advice { kind, stage: Some(position), pipe: None, gain: Gain::AtMost(1.0) };
-    let changes = rewrite(run, &advice).unwrap_or_default();
-    let typed: Vec<String> = changes.into_iter().filter_map(|(_, text)| text).collect();
+    let kind = advised.advice.kind;
+    let changes = advised.changes.iter().flatten();
+    let typed: Vec<&str> = changes.filter_map(|(_, text)| text.as_deref()).collect();
     let next = run.stages.get(position + 1).map(|next| next.label.as_str());
     let next = stage(position + 1, next.unwrap_or_default());
     let what = match (typed.is_empty(), kind) {

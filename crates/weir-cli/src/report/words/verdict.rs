@@ -9,7 +9,7 @@ use weir_command::units::words::{
 use weir_command::widths::cut;
 use weir_doctor::around::{CpuCause, queued_ns, short_of_memory, throttled_alone};
 use weir_doctor::facts::{Exchange, FileWait, FileWaitKind, LeftOpen, LeftProcess, Run, Stage};
-use weir_doctor::programs::program_name;
+use weir_doctor::programs::{encrypts, program_name};
 use weir_doctor::verdict::{Bottleneck, Busy, BusyPart, Finding, Verdict, waits_for_pages};
 
 /// The length of the longest command in a sentence.
@@ -287,11 +287,6 @@ fn pages(run: &Run, stage: &Stage) -> String {
             count(faults)
         )
     })
-}
-
-/// Returns whether a program spends its CPU time on encryption.
-fn encrypts(label: &str) -> bool {
-    matches!(program_name(label), Some("ssh" | "scp" | "sftp" | "sshfs"))
 }
 
 /// `if 2 grep took no time, the next limit would be 3 wc -l: at most 2.0x faster`.

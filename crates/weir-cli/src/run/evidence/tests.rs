@@ -57,7 +57,9 @@ fn one_contrary_run_decides_nothing_and_several_do() {
     let (_directory, path) = place();
     update(&path, "a", &[seen("a", 1)], &[]).expect("written");
     let stands = || read_seen(&path).first().map(Seen::stands);
-    let contrary = || update(&path, "a", &[], &[1]).expect("written");
+    let contrary = || {
+        update(&path, "a", &[], &[1]).expect("written");
+    };
     contrary();
     assert_eq!(stands(), Some(true), "one of two");
     contrary();
@@ -108,12 +110,12 @@ fn a_damaged_file_is_replaced_and_one_of_another_version_is_kept() {
         std::fs::write(&path, text).expect("written");
         assert!(matches!(read(&path), Err(Trouble::Damaged(_))), "{text}");
         update(&path, "a", &[], &[1]).expect("nothing to do");
-        assert!(is_usable(&path));
+        assert!(usable(&path).is_some());
         update(&path, "a", &[seen("a", 1)], &[]).expect("replaced");
         assert_eq!(read_seen(&path), vec![seen("a", 1)]);
     }
     std::fs::write(&path, "{\"schema\":\"weir.elastic/2\"}").expect("written");
-    assert!(!is_usable(&path));
+    assert!(usable(&path).is_none());
     let refused = update(&path, "a", &[seen("a", 1)], &[]).expect_err("kept");
     assert!(refused.to_string().contains("its version is weir.elastic/2"), "{refused}");
 }

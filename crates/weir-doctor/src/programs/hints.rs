@@ -1,14 +1,17 @@
 //! Advice on a program, from its name and options.
 
-use weir_doctor::advice::AdviceKind;
-use weir_doctor::programs::{
-    Parallel, is_posix_shell, is_shell, makes_a_file, parallel_form, program_name, replaces_words,
-    runs_others, split, starts_anything,
+use super::changed::small_by;
+use super::table::{self, Fact};
+use super::{
+    is_posix_shell, is_shell, program_name, replaces_words, runs_others, split, starts_anything,
 };
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 /// Returns what to do instead of starting these programs (the most frequent first) again and again.
 /// `starter` is the program that starts them.
-pub(super) fn instead_of_processes<'a>(
+pub fn instead_of_processes<'a>(
     label: &str,
     starter: &str,
     programs: impl Iterator<Item = &'a str>,
@@ -40,17 +43,11 @@ pub(super) fn instead_of_processes<'a>(
     // Other shells print nothing for `$(<file)`, and take the rest as it stands. What has the name
     // of its script may be any shell.
     let knows_more = matches!(starter, "bash" | "ksh" | "mksh" | "zsh");
-    let known = programs.filter_map(|program| {
-        Some(match program {
-            "basename" => "${i##*/} in place of basename",
-            "dirname" => "${i%/*} in place of dirname",
-            "expr" | "bc" => "$((...)) in place of expr or bc",
-            "cat" if knows_more => "$(<file) in place of cat",
-            "seq" if knows_more => "{1..9} in place of seq",
-            "date" if knows_more => "printf '%(%F %T)T' in place of date",
-            _ => return None,
-        })
-    });
+    let in_shell = |fact: &Fact| match fact {
+        Fact::InShell(way, each) if *each || knows_more => Some(*way),
+        _ => None,
+    };
+    let known = programs.filter_map(|program| table::find(program, in_shell));
     let mut ways: Vec<&str> = known.take(2).collect();
     ways.extend(["awk for the whole loop", "or xargs -n 100 to start fewer"]);
     ways.join(", ")
@@ -85,72 +82,53 @@ fn with_plus(words: &[&str]) -> &'static str {
     }
 }
 
-/// Returns what to use in place of a (de)compressor that uses one CPU, with a note on it.
-pub(super) fn parallel(label: &str, installed: &[&str]) -> (&'static str, &'static str) {
-    const SAME: &str = " (same format)";
-    const ABSENT: &str = " (same format; it is not installed here)";
-    const BLOCKS: &str = " (helps if the file was compressed in blocks)";
-    let note = |name: &str| if installed.contains(&name) { SAME } else { ABSENT };
-    match parallel_form(label) {
-        Some(Parallel::Pigz) => ("pigz", note("pigz")),
-        Some(Parallel::Rapidgzip) if makes_a_file(label) => ("rapidgzip -d", note("rapidgzip")),
-        Some(Parallel::Rapidgzip) => ("rapidgzip -d -c", note("rapidgzip")),
-        Some(Parallel::Lbzip2) => ("lbzip2", note("lbzip2")),
-        Some(Parallel::Xz) => ("xz -T0", ""),
-        Some(Parallel::Unxz) if makes_a_file(label) => ("xz -T0 -d", BLOCKS),
-        Some(Parallel::Unxz) => ("xz -T0 -dc", BLOCKS),
-        Some(Parallel::Zstd) => ("zstd -T0", ""),
-        None => ("a program that uses several CPUs", ""),
-    }
-}
-
 /// Returns what does in one pass over a file what this program was started for again and again.
-pub(super) fn in_one_pass(program: &str) -> &'static str {
-    match program {
-        "grep" | "egrep" | "fgrep" | "rg" => {
-            "all patterns in one pass (grep -f PATTERNS, or awk with a table of them)"
-        }
-        "jq" => "one jq for all that is sought",
-        "gzip" | "xz" | "zstd" => "unpack the file once",
-        _ => "one awk that does all in one pass",
-    }
+pub fn in_one_pass(program: &str) -> Option<&'static str> {
+    table::find(program, |fact| match fact {
+        Fact::OnePass(way) => Some(*way),
+        _ => None,
+    })
 }
 
-/// Returns the option that makes a program transfer more at once. `program` is the one in the command
-/// that used most CPU time.
-pub(super) fn buffering(label: &str, program: &str, kind: AdviceKind) -> &'static str {
+/// Returns what makes a program transfer more at once; `reads`: when it reads. `program` is the one
+/// in the command that used most CPU time.
+pub fn buffering(label: &str, program: &str, reads: bool) -> String {
     const BY_THE_SHELL: &str =
         "use awk in place of the shell's read, which takes one byte a call from a pipe";
     let shell = is_shell(program);
     let (program, arguments) = split(label).unwrap_or(("", Vec::new()));
-    let has = |flag: &str| arguments.contains(&flag);
-    match program {
-        "grep" | "egrep" | "fgrep" if has("--line-buffered") => "leave out --line-buffered",
-        "sed" if has("-u") || has("--unbuffered") => "leave out -u",
-        "stdbuf" => "leave out stdbuf",
+    let flags = small_by(program).unwrap_or_default();
+    if flags.iter().any(|flag| arguments.contains(flag)) {
+        return format!("leave out {}", flags[0]);
+    }
+    let larger = |fact: &Fact| match fact {
+        Fact::LargerBy(way) => Some(*way),
+        _ => None,
+    };
+    String::from(match program {
         // These count blocks, unless they are told to count bytes.
         "dd" if arguments.iter().any(|word| counts_blocks(word)) => {
             "set a larger block size, and count in bytes \
              (bs=64K iflag=fullblock,skip_bytes,count_bytes oflag=seek_bytes)"
         }
-        "dd" if kind == AdviceKind::LargerWrites => "set a larger block size (bs=64K)",
+        "dd" if !reads => "set a larger block size (bs=64K)",
         "dd" => "set a larger block size (bs=64K iflag=fullblock)",
-        "tail" | "head" | "cut" | "tr" => "change the program that feeds it or starts it",
-        "while" | "until" | "for" if kind == AdviceKind::LargerReads => BY_THE_SHELL,
-        "while" | "until" | "for" => "redirect the output of the whole loop once, or use awk",
-        _ if shell && kind == AdviceKind::LargerReads => BY_THE_SHELL,
-        _ if shell => "redirect the output of a whole loop once, or use awk",
-        p if p.starts_with("python") && has("-u") => "leave out -u",
-        p if p.starts_with("python") => "let it buffer (no flush=True, no PYTHONUNBUFFERED)",
-        "awk" | "gawk" | "mawk" => "leave out fflush() and -W interactive",
-        "perl" => "leave $| unset",
-        // To a pipe, the C library writes in blocks unless the program flushes: stdbuf helps none
-        // that writes little at once, and programs of Go or Java not at all.
-        _ if kind == AdviceKind::LargerWrites => {
-            "let it gather its output (a buffered writer in its code, or an option of its own)"
+        "while" | "until" | "for" if !reads => {
+            "redirect the output of the whole loop once, or use awk"
         }
-        _ => "let it read in larger blocks (in its code, or by an option of its own)",
-    }
+        "while" | "until" | "for" => BY_THE_SHELL,
+        _ => match table::find(program, larger) {
+            Some(way) => way,
+            None if shell && reads => BY_THE_SHELL,
+            None if shell => "redirect the output of a whole loop once, or use awk",
+            // To a pipe, the C library writes in blocks unless the program flushes: stdbuf helps
+            // none that writes little at once, and programs of Go or Java not at all.
+            None if !reads => {
+                "let it gather its output (a buffered writer in its code, or an option of its own)"
+            }
+            None => "let it read in larger blocks (in its code, or by an option of its own)",
+        },
+    })
 }
 
 /// Whether an operand of dd is a number of blocks.
@@ -162,21 +140,8 @@ fn counts_blocks(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_not_installed_is_said_to_be_so() {
-        // pigz decompresses on one CPU, and measurements showed no gain.
-        assert!(parallel("gzip -dc f", &["pigz"]).1.contains("not installed here"));
-        assert_eq!(parallel("zcat f", &["rapidgzip"]), ("rapidgzip -d -c", " (same format)"));
-        assert_eq!(parallel("gunzip f", &[]).0, "rapidgzip -d", "it makes a file");
-        assert_eq!(parallel("unxz f", &[]).0, "xz -T0 -d");
-        let (program, note) = parallel("bzip2", &["pigz"]);
-        assert_eq!(program, "lbzip2");
-        assert!(note.contains("not installed here"), "{note}");
-        assert!(parallel("gzip", &[]).1.contains("not installed here"));
-    }
-
-    /// `xargs -n 100` forgets `-I{}` and passes on the braces, `basename` takes one name, and blocks
-    /// of another size are skipped and counted as such.
+    /// `xargs -n 100` forgets `-I{}` and passes on the braces, `basename` takes one name, and
+    /// blocks of another size are skipped and counted as such.
     #[test]
     fn what_is_advised_does_not_change_what_is_done() {
         let of = |label| instead_of_processes(label, "", [].into_iter());
@@ -191,7 +156,7 @@ mod tests {
         for label in ["xargs -n 1 grep -I x", "xargs -d ' ' sed -i s/a/b/"] {
             assert!(of(label).ends_with("(xargs -n 100)"), "{}", of(label));
         }
-        let dd = |label| buffering(label, "dd", AdviceKind::LargerReads);
+        let dd = |label| buffering(label, "dd", true);
         assert!(dd("dd if=f bs=1").ends_with("(bs=64K iflag=fullblock)"));
         for label in ["dd bs=1 skip=10", "dd bs=1 count=9", "dd bs=1 seek=9"] {
             assert!(dd(label).contains("skip_bytes,count_bytes"), "{label}");
@@ -240,14 +205,14 @@ mod tests {
 
     #[test]
     fn hints_name_the_flag_that_was_given() {
-        let hint = |label| buffering(label, "", AdviceKind::LargerWrites);
+        let hint = |label| buffering(label, "", false);
         assert_eq!(hint("python3 -u gen.py"), "leave out -u");
         assert_eq!(hint("grep --line-buffered x"), "leave out --line-buffered");
         // Followed, it gained nothing for Go, Java and redis-cli.
         assert!(!hint("mytool").contains("stdbuf"), "{}", hint("mytool"));
         // A shell can read no more at once, whatever the text that it has is called.
         for label in ["bash loop.sh", "loop.sh (the script itself)", "{ read x; cat; }"] {
-            let hint = buffering(label, "bash", AdviceKind::LargerReads);
+            let hint = buffering(label, "bash", true);
             assert!(hint.starts_with("use awk in place of the shell's read"), "{label}: {hint}");
         }
     }

@@ -1,0 +1,229 @@
+//! What weir knows of common programs: one row for each, or for several that are alike.
+
+use StatusMeaning::{Different, Empty, False, NoMatch, TimeOver};
+
+/// The meaning of a status above 0 that is not a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusMeaning {
+    /// Nothing matched.
+    NoMatch,
+    /// There were differences.
+    Different,
+    /// The condition is false.
+    False,
+    /// The result is empty or 0.
+    Empty,
+    /// The time limit was reached.
+    TimeOver,
+}
+
+/// What is known of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fact {
+    /// Its speed depends on the locale.
+    Locale,
+    /// It works on a file from beginning to end; this does in one pass what many of them do.
+    OnePass(&'static str),
+    /// It begins to write only when it has read everything, and takes time for that.
+    Gathers,
+    /// It may leave its input before the end, whatever its options.
+    Leaves,
+    /// It may do so with one of these letters as an option, or with one of these texts in a word.
+    LeavesWith(&'static str, &'static [&'static str]),
+    /// It is a shell with the grammar of POSIX.
+    PosixShell,
+    /// It is another shell.
+    Shell,
+    /// It is a build tool: it starts commands that do not belong together.
+    Builds,
+    /// What it starts is no part of its own work.
+    RunsOthers,
+    /// It starts others and waits for them.
+    Organizes,
+    /// It takes tens of milliseconds to start.
+    StartsSlowly,
+    /// It spends its CPU time on encryption.
+    Encrypts,
+    /// It always keeps to a rate.
+    KeepsPace,
+    /// It keeps to a rate with one of these letters as an option, or with this long option.
+    PaceWith(&'static str, &'static str),
+    /// The value of the first of these letters, or of the long option, is that rate.
+    RateIs(&'static str, &'static str),
+    /// Its status is an answer, not a failure.
+    Answers(i32, StatusMeaning),
+    /// It has an option for threads.
+    Threads(Threads),
+    /// It writes or reads in small pieces by one of these options.
+    SmallBy(&'static [&'static str]),
+    /// What lets it transfer more at once, where no option keeps it from that.
+    LargerBy(&'static str),
+    /// The option that passes on each line at once, unless it has one of these letters or options.
+    /// Without such an option, `stdbuf` does it.
+    EachLine(&'static str, &'static str, &'static [&'static str]),
+    /// The commands of it that pack records, unless they are given the option `-O` or `-u`.
+    Packs(&'static [&'static str]),
+    /// What a shell does in its place without a process; the flag says whether each shell can.
+    InShell(&'static str, bool),
+}
+
+/// An option for threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Threads {
+    pub short: &'static str,
+    pub long: &'static str,
+    /// Whether it counts threads beside the first.
+    pub beside: bool,
+    /// The subcommands that have it; all, where there are none.
+    pub of: &'static [&'static str],
+    /// How many it has without the option; `None`: one for each CPU.
+    pub usual: Option<u32>,
+    /// The letter of an option with which it has one thread, whatever it is told.
+    pub not_with: Option<char>,
+}
+
+const THREADS: Threads =
+    Threads { short: "", long: "", beside: false, of: &[], usual: Some(1), not_with: None };
+
+const BY_AWK: &str = "one awk that does all in one pass";
+const BY_GREP: &str = "all patterns in one pass (grep -f PATTERNS, or awk with a table of them)";
+const UNPACKED: &str = "unpack the file once";
+const FED: &str = "change the program that feeds it or starts it";
+const NO_FLUSH: &str = "leave out fflush() and -W interactive";
+const GREP_LEAVES: Fact =
+    Fact::LeavesWith("qmlL", &["--quiet", "--silent", "--max-count", "--files-with"]);
+const AWK_LEAVES: Fact = Fact::LeavesWith("f", &["exit", "getline"]);
+const GREP_LINES: Fact = Fact::EachLine(
+    "--line-buffered",
+    "cqlL",
+    &["--line-buffered", "--count", "--quiet", "--files-with-matches"],
+);
+
+use Fact::{
+    Answers, Builds, EachLine, Encrypts, Gathers, InShell, KeepsPace, LargerBy, Leaves, LeavesWith,
+    Locale, OnePass, Organizes, PaceWith, Packs, PosixShell, RateIs, RunsOthers, Shell, SmallBy,
+    StartsSlowly,
+};
+
+/// The rows. Names of one row are divided by blanks.
+#[rustfmt::skip]
+const PROGRAMS: &[(&str, &[Fact])] = &[
+    // Text.
+    ("grep egrep fgrep", &[
+        Locale, OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch), GREP_LINES,
+        SmallBy(&["--line-buffered"]),
+    ]),
+    ("rg", &[OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch)]),
+    ("zgrep ag", &[GREP_LEAVES, Answers(1, NoMatch)]),
+    ("zegrep zfgrep bzgrep xzgrep zstdgrep ack ugrep pgrep", &[Answers(1, NoMatch)]),
+    ("awk", &[Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH)]),
+    ("gawk", &[Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), StartsSlowly]),
+    ("mawk", &[OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH)]),
+    ("nawk", &[AWK_LEAVES]),
+    ("sed", &[
+        Locale, OnePass(BY_AWK), LeavesWith("fi", &["q", "Q"]),
+        EachLine("-u", "", &["-u", "--unbuffered", "-n"]), SmallBy(&["-u", "--unbuffered"]),
+    ]),
+    ("jq", &[
+        OnePass("one jq for all that is sought"), LeavesWith("n", &["limit", "first", "halt"]),
+        EachLine("--unbuffered", "s", &["--unbuffered", "--slurp"]), StartsSlowly,
+    ]),
+    ("sort", &[Locale, Gathers]),
+    ("gsort tac shuf sponge tsort column", &[Gathers]),
+    ("join comm", &[Locale]),
+    ("uniq", &[Locale, EachLine("", "", &[])]),
+    ("tr", &[Locale, EachLine("", "", &[]), LargerBy(FED)]),
+    ("cut", &[Locale, OnePass(BY_AWK), EachLine("", "", &[]), LargerBy(FED)]),
+    ("wc", &[Locale, OnePass(BY_AWK)]),
+    ("head", &[OnePass(BY_AWK), Leaves, LargerBy(FED)]),
+    ("tail", &[LargerBy(FED)]),
+    ("cat", &[OnePass(BY_AWK), InShell("$(<file) in place of cat", false)]),
+    ("diff cmp zdiff zcmp xzdiff bzdiff diff3 sdiff", &[Answers(1, Different)]),
+    ("less more fzf", &[Leaves]),
+    // Compressors; which other one does the same on several CPUs is in `parallel_form`.
+    ("gzip zstd", &[OnePass(UNPACKED)]),
+    ("xz", &[
+        OnePass(UNPACKED), Fact::Threads(Threads { short: "-T", long: "--threads", ..THREADS }),
+    ]),
+    // It unpacks on one CPU.
+    ("pigz", &[Fact::Threads(Threads {
+        short: "-p", long: "--processes", usual: None, not_with: Some('d'), ..THREADS
+    })]),
+    ("bgzip", &[Fact::Threads(Threads { short: "-@", long: "--threads", ..THREADS })]),
+    // Genomes.
+    ("minimap2", &[Fact::Threads(Threads {
+        short: "-t", long: "--threads", usual: Some(3), ..THREADS
+    })]),
+    ("bwa", &[Fact::Threads(Threads { short: "-t", long: "-t", of: &["mem"], ..THREADS })]),
+    ("bowtie2", &[Fact::Threads(Threads { short: "-p", long: "--threads", ..THREADS })]),
+    ("samtools", &[
+        Fact::Threads(Threads {
+            short: "-@", long: "--threads", beside: true, usual: Some(0),
+            of: &["view", "sort", "fastq", "fasta", "merge", "markdup", "fixmate", "collate"],
+            ..THREADS
+        }),
+        Packs(&["view", "sort", "fixmate", "markdup", "collate", "merge"]),
+    ]),
+    ("bcftools", &[Packs(&[
+        "view", "filter", "norm", "annotate", "call", "concat", "merge", "sort", "mpileup",
+    ])]),
+    // Copies, and over a network.
+    ("dd", &[Leaves]),
+    ("pv", &[PaceWith("L", "--rate-limit"), RateIs("L", "--rate-limit")]),
+    ("mbuffer", &[PaceWith("rR", ""), RateIs("r", "")]),
+    ("cstream", &[PaceWith("t", ""), RateIs("t", "")]),
+    ("curl wget", &[PaceWith("", "--limit-rate"), RateIs("", "--limit-rate")]),
+    ("rsync", &[PaceWith("", "--bwlimit")]),
+    ("scp", &[PaceWith("l", ""), Encrypts]),
+    ("throttle trickle", &[KeepsPace]),
+    ("ssh sftp sshfs", &[Encrypts]),
+    // Shells, and what they have of their own.
+    ("sh bash dash ash ksh mksh zsh", &[PosixShell]),
+    ("busybox fish", &[Shell]),
+    ("basename", &[InShell("${i##*/} in place of basename", true)]),
+    ("dirname", &[InShell("${i%/*} in place of dirname", true)]),
+    ("expr", &[InShell("$((...)) in place of expr or bc", true), Answers(1, Empty)]),
+    ("bc", &[InShell("$((...)) in place of expr or bc", true)]),
+    ("seq", &[InShell("{1..9} in place of seq", false)]),
+    ("date", &[InShell("printf '%(%F %T)T' in place of date", false)]),
+    ("test", &[Leaves, Answers(1, False)]),
+    ("[ [[", &[Answers(1, False)]),
+    ("read true false echo printf exit sleep : expect", &[Leaves]),
+    // What starts others.
+    ("make gmake ninja samu just cmake", &[Builds]),
+    ("xargs parallel find env nice nohup", &[Organizes]),
+    ("stdbuf", &[Organizes, LargerBy("leave out stdbuf")]),
+    ("time setsid sudo", &[Organizes, RunsOthers]),
+    ("timeout", &[Organizes, RunsOthers, Leaves, Answers(124, TimeOver)]),
+    ("doas su runuser script flock unshare chroot strace perf", &[RunsOthers]),
+    ("tini dumb-init docker-init catatonit", &[RunsOthers]),
+    ("perl", &[RunsOthers, StartsSlowly, LargerBy("leave $| unset")]),
+    ("python", &[
+        RunsOthers, StartsSlowly, SmallBy(&["-u"]),
+        LargerBy("let it buffer (no flush=True, no PYTHONUNBUFFERED)"),
+    ]),
+    ("ruby node php", &[RunsOthers, StartsSlowly]),
+    ("tclsh", &[RunsOthers]),
+    ("java javac", &[StartsSlowly]),
+];
+
+/// Returns what is known of a program. An interpreter may have its version behind its name.
+pub(super) fn facts(program: &str) -> &'static [Fact] {
+    let row = |name: &str| {
+        let mut rows = PROGRAMS.iter();
+        rows.find(|(names, _)| names.split(' ').any(|known| known == name)).map(|(_, facts)| *facts)
+    };
+    let family = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let version = || row(family).filter(|facts| facts.contains(&StartsSlowly));
+    row(program).or_else(version).unwrap_or_default()
+}
+
+/// Whether a program is known for this.
+pub(super) fn is(program: &str, fact: Fact) -> bool {
+    facts(program).contains(&fact)
+}
+
+/// Returns the first that is found among what is known of a program.
+pub(super) fn find<T>(program: &str, of: impl Fn(&Fact) -> Option<T>) -> Option<T> {
+    facts(program).iter().find_map(of)
+}
