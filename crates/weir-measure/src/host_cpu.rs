@@ -60,6 +60,11 @@ impl HostCpu {
     /// Reads the counters of these CPUs, or of all if none is named; `None` where `/proc/stat`
     /// cannot be read or lacks them.
     pub fn read(cpus: &[usize]) -> Option<HostCpu> {
+        HostCpu::read_beside(cpus, quota::limits())
+    }
+
+    /// Reads them where the quotas of this process were read just now.
+    pub fn read_beside(cpus: &[usize], quotas: Vec<GroupQuota>) -> Option<HostCpu> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
         let wanted = |cpu: &usize| cpus.is_empty() || cpus.contains(cpu);
         let (mut seen, mut all) = (Vec::new(), CpuTicks::default());
@@ -83,7 +88,7 @@ impl HostCpu {
             steal_ns: ticks_ns(all.steal),
             own_ns: own.iter().map(Usage::cpu_ns).sum(),
             pressure_us: pressure_us(),
-            quotas: quota::limits(),
+            quotas,
         })
     }
 

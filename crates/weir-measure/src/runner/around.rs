@@ -26,9 +26,10 @@ pub(super) struct RunSurroundings {
 
 impl RunSurroundings {
     pub fn look() -> RunSurroundings {
+        let limits = quota::limits();
         RunSurroundings {
-            cpus: HostCpu::read(&machine::allowed_cpus()),
-            limits: quota::limits(),
+            cpus: HostCpu::read_beside(&machine::allowed_cpus(), limits.clone()),
+            limits,
             memory: own_memory(),
             kills: oom::kills(),
             each: None,
@@ -48,9 +49,10 @@ impl RunSurroundings {
         let smallest = quota::smallest(&self.limits).unwrap_or(f64::INFINITY);
         run.cpus = mask.min(smallest).max(0.01);
         run.memory_kills = oom::kills_since(self.kills);
-        run.host = self.host(run.wall_ns, unreaped_ns);
+        let limits = quota::again(&self.limits);
+        run.host = self.host(run.wall_ns, unreaped_ns, limits.clone());
         let Some(each) = &self.each else {
-            run.quota = quota::between(&self.limits, &quota::again(&self.limits));
+            run.quota = quota::between(&self.limits, &limits);
             run.memory_limit = reached_between(&self.memory, &own_memory());
             return;
         };
@@ -61,7 +63,7 @@ impl RunSurroundings {
         run.host.others_cpus = None;
     }
 
-    fn host(&self, wall_ns: u64, unreaped_ns: u64) -> Host {
+    fn host(&self, wall_ns: u64, unreaped_ns: u64, limits: Vec<GroupQuota>) -> Host {
         let allowed = machine::allowed_cpus();
         let mut host = Host {
             online_cpus: machine::online_cpus(),
@@ -69,7 +71,7 @@ impl RunSurroundings {
             aes: machine::has_aes(),
             ..Host::default()
         };
-        let now = HostCpu::read(&allowed);
+        let now = HostCpu::read_beside(&allowed, limits);
         let used = self.cpus.as_ref().zip(now).and_then(|(then, now)| now.since(then));
         if let Some(used) = used.filter(|_| wall_ns >= SHORTEST_NS) {
             let unreaped = unreaped_ns as f64 / 1e9 / used.wall_s;
