@@ -1,25 +1,10 @@
 //! Bytes of Python's objects: those that are read, and new ones that are filled.
 
+use super::raw::RawBuffer;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::ffi::{c_char, c_int, c_void};
-
-/// `Py_buffer`. The stable ABI has it since 3.11; it is the same in 3.9 and 3.10.
-#[repr(C)]
-pub struct RawBuffer {
-    pub buf: *mut c_void,
-    pub obj: *mut ffi::PyObject,
-    pub len: isize,
-    pub itemsize: isize,
-    pub readonly: c_int,
-    pub ndim: c_int,
-    pub format: *mut c_char,
-    pub shape: *mut isize,
-    pub strides: *mut isize,
-    pub suboffsets: *mut isize,
-    pub internal: *mut c_void,
-}
+use std::ffi::c_int;
 
 unsafe extern "C" {
     fn PyObject_GetBuffer(object: *mut ffi::PyObject, view: *mut RawBuffer, flags: c_int) -> c_int;

@@ -4,7 +4,7 @@
 //! is made by hand.
 
 use super::blocks;
-use super::buffer::RawBuffer;
+use super::raw::RawBuffer;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -10,6 +10,7 @@
 mod blocks;
 mod buffer;
 mod loan;
+mod raw;
 mod shared;
 
 pub use buffer::{Fresh, Source};
