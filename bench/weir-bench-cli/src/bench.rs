@@ -24,7 +24,7 @@ use weir_bench::engine::place::Topology;
 use weir_bench::engine::plan::{Block, Plan, PlanError, PlanRequest};
 use weir_bench::engine::record::Report;
 use weir_bench::engine::watched::WatchedRun;
-use weir_command::fault::{Fault, INTERRUPTED, UNOPTIMIZED, tell};
+use weir_command::fault::{Fault, INTERRUPTED, UNOPTIMIZED, print_message};
 use weir_command::json;
 use weir_command::units::words::things;
 
@@ -161,7 +161,7 @@ fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
         if let Err(new) = result
             && let Some(old) = fault.replace(new)
         {
-            tell(&old.to_string());
+            print_message(&old.to_string());
         }
     };
     if !options.quiet {
@@ -186,7 +186,7 @@ fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
         return Err(fault);
     }
     if report.interrupted {
-        tell("interrupted: the report holds what was measured so far");
+        print_message("interrupted: the report holds what was measured so far");
         return Ok(ExitCode::from(INTERRUPTED));
     }
     if report.cases.is_empty() {

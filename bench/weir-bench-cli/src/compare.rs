@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use weir_bench::engine::estimate::{Scale, Typical, drift, drift_between, estimate, median};
 use weir_bench::engine::params::{Placement, Unit};
 use weir_bench::engine::record::{CaseRecord, HostState, Report, VerdictRecord};
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::output::{Outlet, check_json_apart};
 use weir_measure::pairs::{Unpaired, Verdict, holm, p_of_intervals};
 
@@ -94,10 +94,10 @@ pub fn compare(options: &CompareOptions) -> Result<ExitCode, Fault> {
     let b_name = options.b.clone().unwrap_or_else(|| String::from("now"));
     let compared = compared(&a, &b, &options.a, &b_name, options.band)?;
     let text = || text::text(&compared, options.verbose);
-    outlet.say(SCHEMA, || &compared, text)?;
+    outlet.write_report(SCHEMA, || &compared, text)?;
     if let (Some(difference), Some(FailOn::Slower)) = (&compared.state.difference, options.fail_on)
     {
-        tell(&format!(
+        print_message(&format!(
             "--fail-on slower cannot fail here: the host's state differed ({difference})"
         ));
     }

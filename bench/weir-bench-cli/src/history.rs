@@ -6,7 +6,7 @@ use crate::bench::{self, export};
 use serde_json::json;
 use std::process::ExitCode;
 use weir_bench::engine::params::Unit;
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::json;
 use weir_command::json_option::JsonOption;
 use weir_command::output::{Outlet, Output, aligned, check_distinct, print, print_json, trimmed};
@@ -29,9 +29,9 @@ fn list(option: &JsonOption) -> Result<(), Fault> {
     let entries = history::list()?;
     let mut outlet = Outlet::open(option)?;
     let text = || if entries.is_empty() { String::new() } else { table(&entries) };
-    outlet.say(SCHEMA, || json!({ "runs": entries }), text)?;
+    outlet.write_report(SCHEMA, || json!({ "runs": entries }), text)?;
     if entries.is_empty() && outlet.has_text() {
-        tell("no run has been saved yet; weir bench --save NAME saves one");
+        print_message("no run has been saved yet; weir bench --save NAME saves one");
     }
     Ok(())
 }
@@ -57,7 +57,9 @@ fn export(name: &str, format: Export) -> Result<(), Fault> {
         Export::Weir => print_json(&json::whole(&report)?),
         Export::Hyperfine => {
             if report.cases.iter().all(|case| case.unit != Unit::Ns) {
-                tell("none of these figures is a time, and hyperfine's JSON holds only times");
+                print_message(
+                    "none of these figures is a time, and hyperfine's JSON holds only times",
+                );
             }
             print_json(&export::hyperfine(&report))
         }

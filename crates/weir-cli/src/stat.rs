@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 use unicode_width::UnicodeWidthStr;
 use weir::stat::{EndStat, FlagsStat, Memories, MpxStat, PipeKind, PipeStat, RegionStat};
-use weir_command::fault::{Fault, missing, tell};
+use weir_command::fault::{Fault, missing, print_message};
 use weir_command::json;
 use weir_command::output::{Outlet, aligned, trimmed};
 use weir_command::terminal;
@@ -35,7 +35,7 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
     let mut seen = Instant::now();
     // Until an interrupt, or until the reader leaves.
     loop {
-        let found = look(pid);
+        let found = read_in_use(pid);
         let elapsed_s = seen.elapsed().as_secs_f64();
         seen = Instant::now();
         let running = running(pid);
@@ -57,10 +57,10 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
         };
         let is_bare = found.is_empty() && running.is_empty() && options.watch.is_none();
         if is_bare && outlet.has_text() {
-            tell(&none(pid));
+            print_message(&none(pid));
         }
         let text = || if is_bare { String::new() } else { text(&found, &running, pid, rate) };
-        let is_read = outlet.say(SCHEMA, body, text)?;
+        let is_read = outlet.write_report(SCHEMA, body, text)?;
         let Some(every) = options.watch.filter(|_| is_read) else {
             return Ok(ExitCode::SUCCESS);
         };
@@ -123,7 +123,7 @@ fn is_of(pipe: &PipeStat, pid: i32) -> bool {
     reads || pipe.holders.iter().any(|(holder, _)| *holder == pid)
 }
 
-fn look(pid: Option<i32>) -> InUse {
+fn read_in_use(pid: Option<i32>) -> InUse {
     let held = Memories::find();
     let (pipes, mpx) = (held.pipes(), held.mpxes());
     let mut found = InUse { pipes, mpx, flags: held.clusters(), regions: held.regions() };

@@ -8,7 +8,7 @@ use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
 use weir::tune::{Ask, Settings, ask, caches, path};
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::output::Outlet;
 use weir_command::units::capacity;
 use weir_measure::machine::page_bytes;
@@ -51,7 +51,7 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
     }
     show(&mut outlet, &settings)?;
     if let Some(pid) = options.live {
-        tell(&all_live(options, pid));
+        print_message(&all_live(options, pid));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -120,9 +120,9 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
             },
         })
     };
-    outlet.say(PIPE_SCHEMA, body, String::new)?;
+    outlet.write_report(PIPE_SCHEMA, body, String::new)?;
     if outlet.has_text() {
-        tell(&format!(
+        print_message(&format!(
             "asked for {}, segments of {}, atomic bound {}; the writer adopts them",
             capacity(sizes.capacity_bytes),
             capacity(sizes.segment_bytes),
@@ -173,5 +173,5 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
     if let Some(kept) = kept.as_ref().filter(|kept| Path::new(kept).exists()) {
         text += &format!("saved in {kept}\n");
     }
-    outlet.say(SCHEMA, body, || text).map(drop)
+    outlet.write_report(SCHEMA, body, || text).map(drop)
 }

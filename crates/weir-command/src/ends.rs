@@ -135,7 +135,7 @@ impl BufferInput {
         let write_only = fcntl_getfl(stdin()).is_ok_and(|flags| flags.contains(OFlags::WRONLY));
         let opened = matches!(kind, DescriptorKind::Pipe | DescriptorKind::Terminal)
             && !write_only
-            && anew("/proc/self/fd/0", OFlags::RDONLY).and_then(dup2_stdin).is_ok();
+            && reopen("/proc/self/fd/0", OFlags::RDONLY).and_then(dup2_stdin).is_ok();
         if kind == DescriptorKind::Pipe {
             enlarge(stdin());
         }
@@ -216,7 +216,7 @@ impl BufferOutput {
         // A FIFO without a reader is refused here; the first write reports it.
         let opened = matches!(kind, DescriptorKind::Pipe | DescriptorKind::Terminal)
             && !read_only
-            && anew("/proc/self/fd/1", OFlags::WRONLY).and_then(dup2_stdout).is_ok();
+            && reopen("/proc/self/fd/1", OFlags::WRONLY).and_then(dup2_stdout).is_ok();
         if kind == DescriptorKind::Pipe {
             enlarge(stdout());
         }
@@ -293,7 +293,7 @@ fn splices_to_sockets() -> bool {
     matches!(version, (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 5))
 }
 
-fn anew(path: &str, access: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
+fn reopen(path: &str, access: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
     let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     open(path, flags, Mode::empty())
 }

@@ -63,13 +63,13 @@ impl Fault {
         if self.text.is_empty() {
             return die(SIGPIPE);
         }
-        self.tell();
+        self.print_message();
         ExitCode::from(self.status)
     }
 
     /// Prints the error. If nobody reads standard error, that is not a further error.
-    pub fn tell(&self) {
-        tell(&self.text);
+    pub fn print_message(&self) {
+        print_message(&self.text);
     }
 }
 
@@ -107,7 +107,7 @@ pub const UNOPTIMIZED: &str = "this build is not optimized: figures of weir's ow
 
 /// Prints `weir: TEXT` on stderr, in one write, so that lines of stages do not mix with it. The text
 /// may hold names and reports of others: no character of it acts on the terminal.
-pub fn tell(text: &str) {
+pub fn print_message(text: &str) {
     let line = format!("weir: {}\n", printable_lines(text));
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }

@@ -259,7 +259,7 @@ impl Outlet {
     }
 
     /// Writes the JSON and the text. False if a reader has left.
-    pub fn say<B: Serialize>(
+    pub fn write_report<B: Serialize>(
         &mut self,
         schema: &str,
         body: impl FnOnce() -> B,
@@ -282,7 +282,7 @@ impl Outlet {
     }
 
     /// Prints text only. False if the reader has left.
-    pub fn tell(&mut self, text: &str) -> Result<bool, Fault> {
+    pub fn write_text(&mut self, text: &str) -> Result<bool, Fault> {
         self.text.as_mut().map_or(Ok(true), |output| output.write(printable_lines(text)))
     }
 

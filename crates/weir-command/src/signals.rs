@@ -96,7 +96,7 @@ impl SignalSet {
 
 /// The signals that came. A separate thread takes them and rings a bell for the verb's loop.
 #[derive(Debug)]
-pub struct Heard {
+pub struct CaughtSignals {
     ends: SignalSet,
     /// A bit for each signal that came, and [`RUNG`].
     came: AtomicU64,
@@ -107,7 +107,7 @@ pub struct Heard {
 /// The bell was rung and not cleared since. No signal has the number 0.
 const RUNG: u64 = 1;
 
-impl Heard {
+impl CaughtSignals {
     /// Starts to listen to the signals that end the verb, and to others that it heeds.
     ///
     /// After a signal that ends it, the loop has the time `patience` to end the process. If it
@@ -117,11 +117,11 @@ impl Heard {
         others: &[i32],
         patience: Duration,
         mut last: impl FnMut() + Send + 'static,
-    ) -> Result<Arc<Heard>, Fault> {
+    ) -> Result<Arc<CaughtSignals>, Fault> {
         let bell = bell::make(0).map_err(cannot_listen)?;
         let all = [ends, others].concat();
         let ends = SignalSet::of(ends);
-        let heard = Arc::new(Heard { ends, came: AtomicU64::new(0), bell });
+        let heard = Arc::new(CaughtSignals { ends, came: AtomicU64::new(0), bell });
         let told = Arc::clone(&heard);
         let hear = move |signal: i32| {
             // Relaxed, here and below: the bell orders it.

@@ -31,7 +31,7 @@ pub use groups::{FoundGroup, Line, Spread, Unseen, WaitedCpu};
 pub use history::{Cell, Fills, History, Lane};
 pub use hot::{HotCode, HotFunction, HotStage};
 pub use left::{LeftOpen, LeftProcess};
-pub use outside::{FileWait, FileWaitKind, OutsideProcess, Peer, PeerKind, TcpLook, TcpWaits};
+pub use outside::{FileWait, FileWaitKind, OutsideProcess, Peer, PeerKind, TcpSample, TcpWaits};
 pub use phases::{Holder, Phase};
 pub use traced::Traced;
 

@@ -7,7 +7,7 @@
 //! But what it sent itself is acknowledged or not; data that came out of order show a loss; and a
 //! long silence with nothing missing is the other end's.
 
-use crate::facts::{OutsideProcess, Peer, PeerKind, TcpLook, TcpWaits};
+use crate::facts::{OutsideProcess, Peer, PeerKind, TcpSample, TcpWaits};
 use crate::verdict::BusyPart;
 
 /// What a stage waited for on a socket.
@@ -110,7 +110,7 @@ fn of_connection(tcp: &TcpWaits) -> Option<Limit<'static>> {
 }
 
 fn of_writer(tcp: &TcpWaits) -> Option<Limit<'static>> {
-    let since = |of: fn(&TcpLook) -> u64| of(&tcp.last).saturating_sub(of(&tcp.first));
+    let since = |of: fn(&TcpSample) -> u64| of(&tcp.last).saturating_sub(of(&tcp.first));
     let busy = since(|look| look.busy_ns) as f64;
     if busy < MOST * tcp.write_ns as f64 / 2.0 {
         return None;
@@ -154,12 +154,12 @@ fn of_reader(tcp: &TcpWaits) -> Option<Limit<'static>> {
 
 impl TcpWaits {
     /// Starts with the first look at a connection.
-    pub fn new(first: TcpLook) -> TcpWaits {
+    pub fn new(first: TcpSample) -> TcpWaits {
         TcpWaits { first, last: first, ..TcpWaits::default() }
     }
 
     /// Adds a wait of `weight_ns` that ended with the look `now`: to write, or else to read.
-    pub fn add(&mut self, now: TcpLook, writes: bool, weight_ns: u64) {
+    pub fn add(&mut self, now: TcpSample, writes: bool, weight_ns: u64) {
         let before = core::mem::replace(&mut self.last, now);
         if writes {
             self.write_ns += weight_ns;
@@ -189,7 +189,7 @@ impl TcpWaits {
 
 /// Whether what came in this time is most of what the own window lets come: a window each round
 /// trip. On a path of less than a millisecond no window is too small.
-fn fills_window(came: u64, time_ns: u64, now: &TcpLook) -> bool {
+fn fills_window(came: u64, time_ns: u64, now: &TcpSample) -> bool {
     const SHORT_NS: u64 = 2_000_000;
     if now.min_rtt_ns < SHORT_NS || now.own_window_bytes == 0 {
         return false;

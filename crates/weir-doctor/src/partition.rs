@@ -39,7 +39,7 @@ impl Samples {
     }
 
     /// Counts a sample whose time is in what [`Samples::add_times`] adds.
-    pub fn add_look(&mut self) {
+    pub fn count_sample(&mut self) {
         self.count += 1;
     }
 

@@ -168,7 +168,7 @@ fn by_phases(run: &Run, whole: &Verdict) -> Option<Verdict> {
         }
     }
     let loads = load::loads(run);
-    let mut culprit = accuse(run, &workers(run), top, loads.get(top)?);
+    let mut culprit = bottleneck_of(run, &workers(run), top, loads.get(top)?);
     culprit.share = run.share(longest_ns);
     let shares = held.into_iter().map(|(stage, ns)| (stage, run.share(ns))).collect();
     let mut around = around::explain(run);
@@ -227,7 +227,7 @@ fn judge_whole(run: &Run) -> Verdict {
             }
         }
     }
-    let mut culprit = accuse(run, &work, top, &loads[top]);
+    let mut culprit = bottleneck_of(run, &work, top, &loads[top]);
     let busy = reasons::busy(run, &run.stages[top], &loads[top]);
     if run.script && matches!(busy, Busy::Starting(_)) {
         // The other stages are what it started: without it there were none.
@@ -354,13 +354,13 @@ fn by_quota(run: &Run, work: &[usize]) -> Option<Verdict> {
         let finding = Finding::QuotaTie(in_order(&used, top, second));
         return Some(Verdict { around: [throttled].into(), ..nobody(finding) });
     }
-    let mut culprit = accuse(run, work, top, &StageLoad::default());
+    let mut culprit = bottleneck_of(run, work, top, &StageLoad::default());
     (culprit.reason, culprit.share) = (BusyReason::Quota, used[top]);
     let around = [throttled].into();
     Some(Verdict { culprit: Some(culprit), finding: Finding::Quota, around })
 }
 
-fn accuse(run: &Run, work: &[usize], top: usize, load: &StageLoad) -> Bottleneck {
+fn bottleneck_of(run: &Run, work: &[usize], top: usize, load: &StageLoad) -> Bottleneck {
     let own_ns = |position: &usize| limits::own_ns(run, *position);
     let longest = without(work, top).into_iter().max_by(|a, b| own_ns(a).total_cmp(&own_ns(b)));
     let next_stage = longest.filter(|position| own_ns(position) > 0.0);

@@ -379,7 +379,7 @@ impl Cause {
 /// Any of several processes can end most waits. So a circle counts as one only when each way out of
 /// it was followed and led back into it.
 pub fn walk(start: i32, look: impl FnMut(i32) -> Option<WhyLink>) -> Option<Why> {
-    let mut looks = Looks { look, known: BTreeMap::new() };
+    let mut looks = Links { look, known: BTreeMap::new() };
     let mut chain = Chain { links: Vec::from([looks.at(start)?]), followed: BTreeSet::new() };
     chain.followed.insert(start);
     let mut circle: Option<(Why, usize)> = None;
@@ -420,12 +420,12 @@ fn open(links: Vec<WhyLink>) -> Why {
 }
 
 /// The facts about the processes that were looked at, so that each is looked at once.
-struct Looks<L> {
+struct Links<L> {
     look: L,
     known: BTreeMap<i32, Option<WhyLink>>,
 }
 
-impl<L: FnMut(i32) -> Option<WhyLink>> Looks<L> {
+impl<L: FnMut(i32) -> Option<WhyLink>> Links<L> {
     fn at(&mut self, pid: i32) -> Option<WhyLink> {
         self.known.entry(pid).or_insert_with(|| (self.look)(pid)).clone()
     }
@@ -460,7 +460,7 @@ impl Chain {
     fn next(
         &self,
         at: usize,
-        looks: &mut Looks<impl FnMut(i32) -> Option<WhyLink>>,
+        looks: &mut Links<impl FnMut(i32) -> Option<WhyLink>>,
     ) -> Option<WhyLink> {
         let link = &self.links[at];
         let others = link.others();

@@ -26,7 +26,7 @@ pub struct Confines {
 
 impl Confines {
     /// Finds the groups of process `pid`, and reads their counters.
-    pub fn look(&mut self, pid: Pid) {
+    pub fn sample(&mut self, pid: Pid) {
         let found = cgroup::other_groups(pid);
         if found.is_some() && found != self.groups {
             let groups = found.as_deref().unwrap_or_default();

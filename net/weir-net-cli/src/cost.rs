@@ -163,7 +163,7 @@ pub fn cost(directory: &Path, json: &JsonOption) -> Result<ExitCode, Fault> {
             "cases": costs,
         })
     };
-    outlet.say("weir.net.log.cost/1", body, || text(&costs, build, in_memory))?;
+    outlet.write_report("weir.net.log.cost/1", body, || text(&costs, build, in_memory))?;
     Ok(ExitCode::SUCCESS)
 }
 

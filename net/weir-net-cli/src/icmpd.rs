@@ -5,7 +5,7 @@ use super::{listener, stop_flag};
 use crate::args::NetIcmpdOptions;
 use crate::failed;
 use std::process::ExitCode;
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_net::icmp::TokenRate;
 use weir_net::icmpd::Icmpd;
 use weir_net::icmpd::local::LocalService;
@@ -23,7 +23,7 @@ pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
     let _published = switch.publish("icmpd");
     let listener = listener(names::icmpd(&switch.tun), "icmpd");
     let service = LocalService::new(port, directory, options.ggp, log, &stop);
-    tell(&format!("icmpd answers for {}", daemon.address()));
+    print_message(&format!("icmpd answers for {}", daemon.address()));
     service.run_beside(listener.as_ref(), || daemon.run(&stop)).map_err(failed)?;
     let counts: Vec<String> = daemon
         .counts()
@@ -32,6 +32,6 @@ pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
         .collect();
     let counts =
         if counts.is_empty() { String::from("nothing was received") } else { counts.join(", ") };
-    tell(&format!("icmpd ends: {counts}"));
+    print_message(&format!("icmpd ends: {counts}"));
     Ok(ExitCode::SUCCESS)
 }

@@ -10,7 +10,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::json;
 use weir_command::output::{Output, check_json_apart, print};
 use weir_net::log::format::{self, SCHEMA, Zone, pcap, pcap_header, text};
@@ -107,7 +107,7 @@ fn choose(path: &Path, set: Option<Kinds>, sync: Option<Kinds>) -> Result<ExitCo
         let before = log.set_sync_mask(kinds);
         lines += &format!("waits for the disk: {kinds} (was {before})\n");
         if kinds != Kinds::NONE && cost::is_in_memory(path) {
-            tell("the log is in memory (tmpfs): a power failure loses it in any case");
+            print_message("the log is in memory (tmpfs): a power failure loses it in any case");
         }
     }
     print(&lines)?;
@@ -147,7 +147,9 @@ impl LogPrinter<'_> {
         })?;
         self.reader = LogReader::open(path).map_err(failed)?;
         let (up, last) = (those_up(), self.zone.second(last_ns));
-        tell(&format!("the switch on '{tun}' has ended{up}; this is its log, last written {last}"));
+        print_message(&format!(
+            "the switch on '{tun}' has ended{up}; this is its log, last written {last}"
+        ));
         Ok(())
     }
 
@@ -168,7 +170,7 @@ impl LogPrinter<'_> {
             return self.follow();
         }
         if self.options.pcap && self.printed == 0 {
-            tell("the log holds no packets; weir net log --set all logs them from now on");
+            print_message("the log holds no packets; weir net log --set all logs them from now on");
         }
         Ok(())
     }
@@ -294,7 +296,7 @@ impl LogPrinter<'_> {
         if unsynced > 0 {
             parts.push(format!("{unsynced} events that should be on the disk are not"));
         }
-        tell(&parts.join("; "));
+        print_message(&parts.join("; "));
         Ok(())
     }
 }

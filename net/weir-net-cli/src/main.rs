@@ -33,7 +33,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir::Listener;
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::product::{Verb, run};
 use weir_command::signals::{self, Again};
 use weir_net::{Error, ErrorKind};
@@ -70,9 +70,12 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Fault> {
 /// says so.
 fn publish(tun: &str, who: &str) -> Option<weir_profile::Published> {
     let path = weir_net::names::profile(tun, who, std::process::id());
-    let path = path.inspect_err(|error| tell(&format!("{who} has no profile: {error}"))).ok()?;
+    let path =
+        path.inspect_err(|error| print_message(&format!("{who} has no profile: {error}"))).ok()?;
     let published = weir_profile::publish(&path, who);
-    let why = |error: &_| tell(&format!("{who} has no profile at '{}': {error}", path.display()));
+    let why = |error: &_| {
+        print_message(&format!("{who} has no profile at '{}': {error}", path.display()))
+    };
     published.inspect_err(why).ok()
 }
 
@@ -82,7 +85,7 @@ fn listener(path: weir_net::Result<PathBuf>, who: &str) -> Option<Listener> {
     let bind = |path: PathBuf| Listener::bind(path).map_err(|error| error.to_string());
     let listening = listening.and_then(bind);
     if let Err(why) = &listening {
-        tell(&format!("{who} takes no requests of local programs: {why}"));
+        print_message(&format!("{who} takes no requests of local programs: {why}"));
     }
     listening.ok()
 }

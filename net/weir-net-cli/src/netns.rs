@@ -7,7 +7,7 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_net::sys::tun;
 use weir_sys::namespace;
 
@@ -58,7 +58,7 @@ impl Netns {
         // A note that is not text is not ours.
         let _ = lock.read_to_string(&mut said);
         if !said.is_empty() && Some(said) == identity(&path) {
-            tell(&format!(
+            print_message(&format!(
                 "network namespace '{name}' was left by a switch that died: creating it again"
             ));
             take_away(&path);

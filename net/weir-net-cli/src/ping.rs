@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir_command::fault::Fault;
 use weir_command::output::Outlet;
-use weir_command::signals::{ENDS, Heard};
+use weir_command::signals::{CaughtSignals, ENDS};
 use weir_net::icmp::ping::{PingResult, PingSummary, Pinger, Probe};
 use weir_net::icmp::{Notice, NoticeKind};
 use weir_net::icmpd::local::LocalIcmp;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Runs the verb. The status is 1 if nothing answered.
 pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
     let outlet = Outlet::open(&options.json)?;
-    let received = Heard::start(&ENDS, &[], PATIENCE, || {})?;
+    let received = CaughtSignals::start(&ENDS, &[], PATIENCE, || {})?;
     let data_bytes = usize::from(options.size);
     let probe = match (options.timestamp, options.ggp) {
         (true, _) => Probe::Timestamp,
@@ -160,7 +160,7 @@ impl Asking<'_> {
         });
         received.map_err(failed)?;
         if !options.quiet {
-            outlet.tell(&lines)?;
+            outlet.write_text(&lines)?;
         }
         Ok(())
     }
@@ -168,7 +168,7 @@ impl Asking<'_> {
     fn finish(mut self) -> Result<ExitCode, Fault> {
         let summary = self.pinger.summary();
         let text = || format!("-- {}: {summary}\n", self.options.destination);
-        self.outlet.say("weir.net.ping/1", || json(self.options, &summary), text)?;
+        self.outlet.write_report("weir.net.ping/1", || json(self.options, &summary), text)?;
         Ok(if summary.counts.received > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

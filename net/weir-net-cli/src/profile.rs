@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::json;
 use weir_command::output::{Outlet, check_json_apart, progress_bar};
 use weir_command::signals::{Again, stop_flag};
@@ -36,7 +36,7 @@ pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
         let outcome = Outcome::new(&before, &after)?;
         // Relaxed: no other data depends on the flag.
         let go_on = options.interval.is_some() && !stop.load(Ordering::Relaxed);
-        if !outlet.say(SCHEMA, || outcome.json(), || outcome.text())? {
+        if !outlet.write_report(SCHEMA, || outcome.json(), || outcome.text())? {
             return Err(Fault::reader_gone());
         }
         if !go_on || after.iter().all(Observation::is_gone) {
@@ -56,7 +56,7 @@ fn open_all(
     for path in files {
         match Observed::open(&path) {
             Ok(profile) => observed.push((path, profile)),
-            Err(error) if options.which.is_empty() => tell(&cannot("read", &path, &error)),
+            Err(error) if options.which.is_empty() => print_message(&cannot("read", &path, &error)),
             Err(error) => return Err(Fault::failed(cannot("read", &path, &error))),
         }
     }
@@ -122,7 +122,9 @@ fn published(switch: &NamedSwitch, wanted: impl Fn(&str) -> bool) -> Result<Vec<
         files.append(&mut ended);
         files.truncate(MOST_FILES);
         let left_out = found - MOST_FILES;
-        tell(&format!("{left_out} of {found} profiles are left out, those of the dead first"));
+        print_message(&format!(
+            "{left_out} of {found} profiles are left out, those of the dead first"
+        ));
     }
     Ok(files)
 }

@@ -7,7 +7,7 @@ use rustix::fd::AsFd;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::output::{Outlet, aligned, trimmed};
 use weir_command::signals::stop_pipe;
 use weir_command::units::count;
@@ -20,12 +20,12 @@ pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
     let settings = settings(options, seed);
     let mut relay =
         Relay::open(&options.left, &options.right, options.mtu, settings).map_err(asked)?;
-    tell(&format!("relay is up: {} and {}", end(&options.left), end(&options.right)));
+    print_message(&format!("relay is up: {} and {}", end(&options.left), end(&options.right)));
     let ran = relay.run(stop.as_fd());
     let counts = relay.counts();
     let [to_right, to_left] = &counts;
     let body = || json!({"seed": seed, "to_right": to_right, "to_left": to_left});
-    outlet.say("weir.net.relay/1", body, || text(seed, &counts))?;
+    outlet.write_report("weir.net.relay/1", body, || text(seed, &counts))?;
     ran.map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }

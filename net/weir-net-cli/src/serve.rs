@@ -7,7 +7,7 @@ use crate::failed;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::units;
 use weir_net::jail::Jail;
 use weir_net::tcp::endpoint::TcpEndpoint;
@@ -55,14 +55,14 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
     }
     let mut server = TcpServer::new(endpoint, services);
     switch.log().into_iter().for_each(|log| server.log_to(log));
-    tell(&format!("serve is up at {address}: {}", named.join(", ")));
+    print_message(&format!("serve is up at {address}: {}", named.join(", ")));
     let ran = server.run(&stop, |event| {
         if !options.quiet {
-            tell(&line(event));
+            print_message(&line(event));
         }
     });
     let counts = server.endpoint().counts();
-    tell(&format!(
+    print_message(&format!(
         "serve ends: {} connections, {} segments in, {} out, {} sent again, {} dropped as bad, \
          {} disbelieved, {} half open given up, {} stalls",
         counts.accepted,

@@ -30,7 +30,7 @@ pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
     })?;
     leave_out_askers(&mut body);
     body["transfers"] = tftp_list::behind(tun).into();
-    outlet.say(STATISTICS_SCHEMA, || named(&body), || table(&body))?;
+    outlet.write_report(STATISTICS_SCHEMA, || named(&body), || table(&body))?;
     Ok(ExitCode::SUCCESS)
 }
 

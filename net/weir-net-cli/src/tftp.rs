@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_command::ends::BufferOutput;
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::output::progress_bar;
 use weir_measure::sys::spawn::output;
 use weir_net::jail::{self, PartFile};
@@ -105,7 +105,7 @@ fn run(
     let done = done?;
     if !transfer.quiet {
         let Progress { block_bytes, window, counts, waits, .. } = &done;
-        tell(&summary(counts.bytes, (*block_bytes, *window), counts.blocks_again, waits));
+        print_message(&summary(counts.bytes, (*block_bytes, *window), counts.blocks_again, waits));
     }
     Ok(ExitCode::SUCCESS)
 }

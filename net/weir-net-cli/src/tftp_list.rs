@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::output::{Outlet, progress_bar};
 use weir_net::names;
 use weir_net::tftp::client::Proposal;
@@ -101,7 +101,7 @@ pub fn ask(
         return Err(Fault::failed(why.to_owned()));
     }
     if !transfer.quiet {
-        tell(&figures(&ended));
+        print_message(&figures(&ended));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -129,7 +129,7 @@ pub fn list(options: &NetTftpListOptions) -> Result<ExitCode, Fault> {
         true => String::from("no transfer yet\n"),
         false => rows.iter().map(|row| format!("{}\n", line(row))).collect(),
     };
-    outlet.say(SCHEMA, || json!({ "transfers": rows }), text)?;
+    outlet.write_report(SCHEMA, || json!({ "transfers": rows }), text)?;
     Ok(ExitCode::SUCCESS)
 }
 

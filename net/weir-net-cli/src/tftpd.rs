@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::units;
 use weir_net::icmp::{TokenBucket, TokenRate};
 use weir_net::jail::Jail;
@@ -89,7 +89,7 @@ impl TftpDaemon {
         let (board, log) = (self.server.board(), self.log.clone());
         let service = TransferService { board, log, stop, make };
         let listener = listener(path, "tftpd");
-        tell(said);
+        print_message(said);
         service.run_beside(listener.as_ref(), || self.serve(stop))
     }
 
@@ -111,11 +111,13 @@ impl TftpDaemon {
                     log_failure(log, address, report);
                 }
                 if !quiet {
-                    tell(&line(report));
+                    print_message(&line(report));
                 }
             })
             .map_err(crate::failed)?;
-        tell(&format!("tftpd ends: {completed} transfers completed, {failed} failed or refused"));
+        print_message(&format!(
+            "tftpd ends: {completed} transfers completed, {failed} failed or refused"
+        ));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 use weir_command::command_line::quoted;
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::status::{exit_code, unstarted_code};
 use weir_measure::sys::signals::is_ignored;
 use weir_measure::sys::spawn::spawn;
@@ -40,7 +40,7 @@ pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
     let place = options.netns.as_deref().map_or(String::new(), |name| {
         format!("; enter it with: ip netns exec {} COMMAND", quoted(name))
     });
-    tell(&format!(
+    print_message(&format!(
         "{} is up: {address}/{bits}, the kernel is {}{place}",
         options.tun, options.peer
     ));
@@ -169,7 +169,7 @@ impl Commanded {
             match status {
                 Ok(status) => exit_code(status),
                 Err(error) => {
-                    tell(&format!("cannot start '{object}': {error}"));
+                    print_message(&format!("cannot start '{object}': {error}"));
                     unstarted_code(&error)
                 }
             }

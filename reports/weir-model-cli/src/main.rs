@@ -98,7 +98,7 @@ fn experiments(options: &ModelOptions, which: &[&Experiment]) -> Result<ExitCode
         [(_, Ok(outcome))] => outcome.text(),
         several => several.iter().map(|(of, outcome)| line(of.name, outcome)).collect(),
     };
-    outlet.say("weir.model/1", || document::of(&found), text)?;
+    outlet.write_report("weir.model/1", || document::of(&found), text)?;
     if let Some(output) = &mut page {
         output.write(page::html(&found)?)?;
     }

@@ -124,7 +124,7 @@ pub(super) fn whatif(options: &ModelOptions) -> Result<ExitCode, Fault> {
         .map_err(|why| failed(format!("cannot predict from '{}': {why}", path.display())))?;
     let mut outlet = Outlet::open(&options.json)?;
     let body = || document(&machine.name, &changes, &found);
-    outlet.say("weir.model.whatif/1", body, || said(&changes, &found))?;
+    outlet.write_report("weir.model.whatif/1", body, || said(&changes, &found))?;
     Ok(ExitCode::SUCCESS)
 }
 

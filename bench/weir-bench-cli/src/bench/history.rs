@@ -115,7 +115,7 @@ pub fn list() -> Result<Vec<SavedRun>, Fault> {
                 cases: cases.len(),
                 resolves_share: self_test.resolves_share,
             }),
-            Err(fault) => fault.tell(),
+            Err(fault) => fault.print_message(),
         }
     }
     runs.sort_by_key(|run| std::cmp::Reverse(run.started_unix_s));

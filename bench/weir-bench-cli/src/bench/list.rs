@@ -59,7 +59,7 @@ pub fn list(suites: &[Suite], picks: &Picks, option: &JsonOption) -> Result<Exit
         true => overview(suites, &chosen, &topology),
         false => details(&chosen),
     };
-    Outlet::open(option)?.say(SCHEMA, body, text)?;
+    Outlet::open(option)?.write_report(SCHEMA, body, text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_bench::engine::drive::RunObserver;
 use weir_bench::engine::plan::Plan;
-use weir_command::fault::{Fault, INTERRUPTED, tell};
+use weir_command::fault::{Fault, INTERRUPTED, print_message};
 use weir_command::output::progress_bar;
 use weir_command::signals::{Again, stop_flag};
 
@@ -40,14 +40,14 @@ impl BenchProgress {
                 list::promise(plan)
             ));
         } else if self.is_told {
-            tell(&list::promise(plan));
+            print_message(&list::promise(plan));
         }
         Ok(())
     }
 
     /// Prints a line above the bar, or just a line if the bar is hidden.
     pub fn warn(&self, text: &str) {
-        self.bar.suspend(|| tell(text));
+        self.bar.suspend(|| print_message(text));
     }
 
     /// Removes the bar.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use unicode_width::UnicodeWidthStr;
 use weir::PoolAccount;
-use weir_command::fault::tell;
+use weir_command::fault::print_message;
 use weir_command::terminal;
 use weir_command::units::{binary as bytes, clock};
 use weir_command::widths::clip;
@@ -124,7 +124,7 @@ impl<'a> Display<'a> {
         let line = self.line(shown, Instant::now());
         let text = format!("{}{}", self.prefix(), line.whole());
         if takes_bytes() {
-            self.say(&text);
+            self.print(&text);
         }
     }
 
@@ -157,12 +157,12 @@ impl<'a> Display<'a> {
     }
 
     /// Prints a message. It replaces the line of progress, which is drawn again below it.
-    pub fn say(&self, text: &str) {
+    pub fn print(&self, text: &str) {
         // Relaxed: this thread sets it.
         if DRAWN.load(Ordering::Relaxed) && takes_bytes() {
             put("\r\x1b[K");
         }
-        tell(text);
+        print_message(text);
     }
 
     fn prefix(&self) -> String {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use weir::{BacklogReader, BacklogWriter, ErrorKind, Pool};
 use weir_command::ends::{BufferInput, BufferOutput, DescriptorKind, can_splice, move_on};
 use weir_command::fault::Fault;
-use weir_command::signals::Heard;
+use weir_command::signals::CaughtSignals;
 
 /// How long the output may hold up the writer before bytes are kept: bytes that it takes in that
 /// time need not be copied. A reader waits about as long for a CPU when there are more tasks than
@@ -58,7 +58,7 @@ pub struct Flow<'a> {
     reader: BacklogReader,
     rate: Option<Rate>,
     display: Display<'a>,
-    heard: &'a Heard,
+    heard: &'a CaughtSignals,
     /// Bytes that must have come before the first is passed on.
     start_bytes: u64,
     ready: Each<bool>,
@@ -89,7 +89,7 @@ impl<'a> Flow<'a> {
         pool: &'a Pool,
         (input, output): (BufferInput, BufferOutput),
         (rate, start_bytes): (Option<Rate>, u64),
-        (display, heard): (Display<'a>, &'a Heard),
+        (display, heard): (Display<'a>, &'a CaughtSignals),
     ) -> Result<Flow<'a>, Fault> {
         let (mut writer, mut reader) = pool.backlog()?;
         make_pollable(&mut writer, &mut reader)?;
@@ -132,10 +132,10 @@ impl<'a> Flow<'a> {
             if let Some(signal) = self.heard.end() {
                 return Ok(BufferEnd::Signal(signal));
             }
-            self.look();
+            self.poll();
             let backlog = self.backlog_bytes();
             if self.input.is_none() && backlog == 0 {
-                self.heed_trouble();
+                self.check_trouble();
                 return Ok(BufferEnd::Done);
             }
             let passes = self.moves && backlog == 0 && self.has_started();
@@ -158,8 +158,8 @@ impl<'a> Flow<'a> {
     }
 
     /// Prints a message above the line of progress.
-    pub fn say(&self, text: &str) {
-        self.display.say(text);
+    pub fn print(&self, text: &str) {
+        self.display.print(text);
     }
 
     /// What has passed so far.
@@ -190,7 +190,7 @@ impl<'a> Flow<'a> {
     }
 
     /// Shows the progress at its interval, and when a signal asks for it.
-    fn look(&mut self) {
+    fn poll(&mut self) {
         if self.heard.take().has(SIGUSR1) {
             self.display.report(&self.shown());
         }
@@ -199,22 +199,22 @@ impl<'a> Flow<'a> {
             return;
         }
         self.next_look = now + self.display.interval();
-        self.heed_trouble();
+        self.check_trouble();
         let shown = self.shown();
         self.display.show(&shown, now);
     }
 
-    fn heed_trouble(&mut self) {
+    fn check_trouble(&mut self) {
         if self.trouble.is_none()
             && let Some(error) = self.pool.trouble()
         {
-            self.tell_trouble(error);
+            self.report_trouble(error);
         }
     }
 
-    fn tell_trouble(&mut self, error: weir::Error) {
+    fn report_trouble(&mut self, error: weir::Error) {
         let what = "using memory only while that lasts: once it is full, the writer waits";
-        self.display.say(&format!("{error}; {what}"));
+        self.display.print(&format!("{error}; {what}"));
         self.trouble = Some(error.to_string());
     }
 
@@ -452,11 +452,11 @@ impl<'a> Flow<'a> {
     /// failure once.
     fn no_room(&mut self, error: weir::Error) -> bool {
         if error.kind() != ErrorKind::WouldBlock && self.trouble.is_none() {
-            self.tell_trouble(error);
+            self.report_trouble(error);
             return true;
         }
         self.ready.room = false;
-        self.heed_trouble();
+        self.check_trouble();
         false
     }
 
@@ -472,7 +472,7 @@ impl<'a> Flow<'a> {
             wait_for(want, self.writer.as_mut(), &mut self.reader, self.heard, timeout.as_ref())?;
         self.ready.learn(want, told);
         if !self.ready.room {
-            self.heed_trouble();
+            self.check_trouble();
             // A pool with a failure need not report when there is room.
             self.ready.room = self.trouble.is_some();
         }

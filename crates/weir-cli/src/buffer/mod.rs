@@ -24,9 +24,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir::{ErrorKind, Pool, PoolOptions};
 use weir_command::ends::{self, BufferInput, BufferOutput};
-use weir_command::fault::{Fault, die, tell};
+use weir_command::fault::{Fault, die, print_message};
 use weir_command::output::{Output, print_err};
-use weir_command::signals::{ENDS, Heard, survive_size_limit};
+use weir_command::signals::{CaughtSignals, ENDS, survive_size_limit};
 use weir_command::sys::sigpipe_was_ignored;
 use weir_command::units::{binary, capacity};
 use weir_measure::sys::usage::Usage;
@@ -53,7 +53,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     ends::take_output(output_file)?;
     let (input, output) = (BufferInput::new(input_file)?, BufferOutput::new(output_file)?);
     // USR1 asks for a report.
-    let heard = Heard::start(&ENDS, &[SIGUSR1], PATIENCE, Display::end_line)?;
+    let heard = CaughtSignals::start(&ENDS, &[SIGUSR1], PATIENCE, Display::end_line)?;
     let begun = Instant::now();
     let facts = StreamFacts {
         memory_bytes: options.pool.memory,
@@ -79,7 +79,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     stats.warning = flow.trouble.clone().or(warning);
     if matches!(end, Ok(BufferEnd::Signal(_))) && stats.not_passed_on_bytes > 0 && !options.quiet {
         let lost = binary(stats.not_passed_on_bytes);
-        flow.say(&format!("interrupted: {lost} were lost: read, but not passed on"));
+        flow.print(&format!("interrupted: {lost} were lost: read, but not passed on"));
     }
     if options.stats {
         print_err(&stats.table());
@@ -96,7 +96,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         }
         BufferEnd::Signal(signal) => {
             // The status is the signal's, even if the figures could not be written.
-            written.unwrap_or_else(|fault| fault.tell());
+            written.unwrap_or_else(|fault| fault.print_message());
             Ok(die(signal))
         }
     }
@@ -140,7 +140,7 @@ pub fn make_pool(options: &PoolFlags) -> Result<(Pool, Option<String>), Fault> {
         let how = "name another directory with --spill, or use --no-spill";
         return Err(Fault::failed(format!("{error}; {how}")));
     }
-    tell(&format!("{error}; using memory only"));
+    print_message(&format!("{error}; using memory only"));
     Ok((pool, Some(error.to_string())))
 }
 

@@ -44,7 +44,7 @@ impl TerminalRow {
 
     /// The text that draws a line in this row and returns to row 0.
     pub fn draw(&mut self, line: &str) -> String {
-        self.look();
+        self.poll();
         let down = "\n".repeat(self.row);
         let up = match self.row {
             0 => String::new(),
@@ -55,7 +55,7 @@ impl TerminalRow {
 
     /// The text that moves the cursor below all rows; nothing if other buffers still draw.
     pub fn leave(mut self) -> String {
-        self.look();
+        self.poll();
         let ends = (0..ENDING.as_millis() / LOOK.as_millis()).find_map(|_| {
             let alone = take(&self.terminal, "end");
             if alone.is_none() {
@@ -70,7 +70,7 @@ impl TerminalRow {
         if others { String::new() } else { "\n".repeat(self.lowest + 1) }
     }
 
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let taken = (0..MOST_ROWS).rev().find(|row| self.is_taken(*row));
         self.lowest = self.lowest.max(taken.unwrap_or(0));
     }

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use rustix::stdio::{stdin, stdout};
 use weir::{BacklogReader, BacklogWriter};
 use weir_command::fault::Fault;
-use weir_command::signals::Heard;
+use weir_command::signals::CaughtSignals;
 
 /// A value for each of the four things that the loop can wait for: whether it is ready, whether it
 /// is wanted, or what `poll` reported.
@@ -52,7 +52,7 @@ pub fn wait_for(
     want: Each<bool>,
     writer: Option<&mut BacklogWriter>,
     reader: &mut BacklogReader,
-    heard: &Heard,
+    heard: &CaughtSignals,
     timeout: Option<&Timespec>,
 ) -> Result<Each<PollFlags>, Fault> {
     let (input, output) = (stdin(), stdout());

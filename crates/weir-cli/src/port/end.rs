@@ -4,7 +4,7 @@ use super::asked;
 use crate::args::PortReadOptions;
 use crate::buffer::make_pool;
 use weir::{ElasticPort, Pool, Port, PortCounts, PortOptions, Received, Timeout};
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::units::bytes;
 
 pub enum ReadingPort {
@@ -55,11 +55,11 @@ impl ReadingPort {
 
     /// Tells the user once that the file cannot be written. On a device that is full, that ends with
     /// each block that is read, and begins again.
-    pub fn tell_of_trouble(&mut self) {
+    pub fn report_trouble(&mut self) {
         let ReadingPort::Elastic { pool, told, .. } = self else { return };
         let trouble = pool.trouble();
         if let Some(why) = trouble.as_ref().filter(|_| !*told) {
-            tell(&format!("{why}; writers wait once memory is full"));
+            print_message(&format!("{why}; writers wait once memory is full"));
         }
         *told |= trouble.is_some();
     }
@@ -85,10 +85,10 @@ impl ReadingPort {
     }
 
     /// Says what an interrupt loses.
-    pub fn tell_of_loss(&self) {
+    pub fn report_loss(&self) {
         match self.backlog_bytes() {
             0 => {}
-            lost => tell(&format!("{} of messages in the backlog are lost", bytes(lost))),
+            lost => print_message(&format!("{} of messages in the backlog are lost", bytes(lost))),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use weir::PortName;
 use weir::stat::{PortAccount, PortStat, PortWriterStat};
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::json;
 use weir_command::output::Outlet;
 use weir_command::output::{aligned, trimmed};
@@ -22,10 +22,10 @@ pub fn list(options: &PortListOptions) -> Result<ExitCode, Fault> {
     let found = weir::PortName::list(directory)?;
     if found.is_empty() && outlet.has_text() {
         let of = directory.map_or_else(String::new, |path| format!(" in '{}'", path.display()));
-        tell(&format!("there is no port{of}"));
+        print_message(&format!("there is no port{of}"));
     }
     let body = || json!({"ports": found.iter().map(name_json).collect::<Vec<_>>()});
-    outlet.say("weir.port.list/1", body, || list_text(directory, &found))?;
+    outlet.write_report("weir.port.list/1", body, || list_text(directory, &found))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -63,7 +63,11 @@ fn reader_json(pid: i32) -> Value {
 pub fn stat(options: &PortStatOptions) -> Result<ExitCode, Fault> {
     check_name(&options.name)?;
     let found = weir::stat::port(&options.name)?;
-    Outlet::open(&options.json)?.say("weir.port.stat/1", || stat_json(&found), || text(&found))?;
+    Outlet::open(&options.json)?.write_report(
+        "weir.port.stat/1",
+        || stat_json(&found),
+        || text(&found),
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 

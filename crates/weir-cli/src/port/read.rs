@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use weir::{Event, Received, Timeout};
 use weir_command::fault::{Fault, die};
 use weir_command::output::Output;
-use weir_command::signals::{ENDS, Heard};
+use weir_command::signals::{CaughtSignals, ENDS};
 
 /// Bytes that are gathered before they are printed, while more messages come.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -59,7 +59,7 @@ impl SharedPort {
         for _ in 0..CLOSE_TRIES {
             if let Ok(mut port) = self.port.try_lock() {
                 if let Some(port) = port.take() {
-                    port.tell_of_loss();
+                    port.report_loss();
                 }
                 return;
             }
@@ -73,13 +73,13 @@ pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
     check_name(&options.name)?;
     let output = Output::of_records(&options.json)?;
     let shared = Arc::new(SharedPort::default());
-    let heard = hear_signals(&shared)?;
+    let heard = catch_signals(&shared)?;
     *shared.port() = Some(ReadingPort::create(options)?);
     let end = PortPrinter::new(options, (&shared, &heard), output).run();
     match &end {
         // Nobody reads the output any more, and that is not news.
         Ok(ReadEnd::Signal(SIGPIPE) | ReadEnd::Done) | Err(_) => {}
-        Ok(ReadEnd::Signal(_)) => shared.port().iter().for_each(ReadingPort::tell_of_loss),
+        Ok(ReadEnd::Signal(_)) => shared.port().iter().for_each(ReadingPort::report_loss),
     }
     shared.close();
     match end? {
@@ -91,15 +91,15 @@ pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
 /// Handles signals from now on, except those that were ignored when weir was started. The thread that
 /// prints ends at its next check. If it hangs because nobody reads its output, the signal thread
 /// closes the port and ends the process.
-fn hear_signals(shared: &Arc<SharedPort>) -> Result<Arc<Heard>, Fault> {
+fn catch_signals(shared: &Arc<SharedPort>) -> Result<Arc<CaughtSignals>, Fault> {
     let shared = Arc::clone(shared);
-    Heard::start(&ENDS, &[], PATIENCE, move || shared.close_soon())
+    CaughtSignals::start(&ENDS, &[], PATIENCE, move || shared.close_soon())
 }
 
 struct PortPrinter<'a> {
     options: &'a PortReadOptions,
     shared: &'a SharedPort,
-    heard: &'a Heard,
+    heard: &'a CaughtSignals,
     form: Form,
     buffer: Vec<u8>,
     out: Vec<u8>,
@@ -113,7 +113,7 @@ struct PortPrinter<'a> {
 impl<'a> PortPrinter<'a> {
     fn new(
         options: &'a PortReadOptions,
-        (shared, heard): (&'a SharedPort, &'a Heard),
+        (shared, heard): (&'a SharedPort, &'a CaughtSignals),
         output: Output,
     ) -> PortPrinter<'a> {
         PortPrinter {
@@ -140,7 +140,7 @@ impl<'a> PortPrinter<'a> {
             if !self.print()? {
                 return Ok(ReadEnd::Signal(SIGPIPE));
             }
-            self.shared.port().iter_mut().for_each(ReadingPort::tell_of_trouble);
+            self.shared.port().iter_mut().for_each(ReadingPort::report_trouble);
             match (came, over) {
                 (None, false) => {}
                 (None, true) => return Ok(ReadEnd::Done),
@@ -267,7 +267,7 @@ mod tests {
         let mut writer = writer.expect("a writer");
         // Thirty-two times its memory, before anybody receives.
         (0..8192).for_each(|_| writer.send(&[b'x'; 1024]).expect("there is room"));
-        let heard = Heard::start(&[], &[], PATIENCE, || {}).expect("heard");
+        let heard = CaughtSignals::start(&[], &[], PATIENCE, || {}).expect("heard");
         let output = Output::create(place("printed").as_ref()).expect("a file");
         let end = PortPrinter::new(&options, (&shared, &heard), output).run();
         assert_eq!(end.expect("printed"), ReadEnd::Done);
@@ -296,7 +296,7 @@ mod tests {
         });
         let file = std::fs::File::options().write(true).open(spilled.expect("a file"));
         file.expect("opened").set_len(0).expect("emptied");
-        let heard = Heard::start(&[], &[], PATIENCE, || {}).expect("heard");
+        let heard = CaughtSignals::start(&[], &[], PATIENCE, || {}).expect("heard");
         let output = Output::create(place("printed").as_ref()).expect("a file");
         let mut printer = PortPrinter::new(&options, (&shared, &heard), output);
         while printer.take(LOOK).is_ok() {}
@@ -341,7 +341,7 @@ mod tests {
         let writer = PortWriterOptions::new().capacity_bytes(16 << 20);
         let mut writer = PortWriter::connect(place("log"), &writer).expect("a writer");
         writer.send(&vec![b'x'; 3 << 20]).expect("there is room");
-        let heard = Heard::start(&[], &[], PATIENCE, || {}).expect("heard");
+        let heard = CaughtSignals::start(&[], &[], PATIENCE, || {}).expect("heard");
         let output = Output::create(place("printed").as_ref()).expect("a file");
         let mut printer = PortPrinter::new(&options, (&shared, &heard), output);
         assert_eq!(printer.run().expect("printed"), ReadEnd::Done);

@@ -7,10 +7,10 @@ mod groups;
 pub mod hot;
 mod json;
 pub mod layout;
-pub mod look;
 mod page;
 mod rows;
 mod several;
+pub mod style;
 mod tables;
 mod text;
 mod words;
@@ -18,11 +18,11 @@ mod words;
 pub use chrome::chrome_trace;
 pub use compared::{Compared, difference};
 pub use json::{json, json_line};
-pub use look::{Detail, Look};
 pub use page::{Place, html};
 pub use several::{
     Against, ComparedPipeline, Gate, Several, json as several_json, text as several_text,
 };
+pub use style::{Detail, ReportStyle};
 pub use text::{failures, text};
 pub use words::outside;
 

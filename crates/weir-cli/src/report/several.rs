@@ -3,7 +3,7 @@
 
 use super::compared::difference;
 use super::layout::{Column, Grid, Name};
-use super::look::{Detail, Look};
+use super::style::{Detail, ReportStyle};
 use super::text::Page;
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
@@ -104,7 +104,7 @@ const WORDS: usize = 48;
 const DROPS: [&str; 4] = ["most", "least", "95 % interval", ""];
 
 /// Writes the report for people: the table, what the comparison rests on, and last the answer.
-pub fn text(several: &Several, look: &Look) -> String {
+pub fn text(several: &Several, look: &ReportStyle) -> String {
     let mut page = Page::new(look);
     let cpus = of_cpus(several.cpus);
     let (n, rounds) = (several.pipelines.len(), several.rounds);

@@ -145,8 +145,8 @@ fn script() -> Report {
     told(run)
 }
 
-fn look(columns: usize) -> Look {
-    Look { columns, wraps: true, colour: false, detail: Detail::Usual, hot: false }
+fn look(columns: usize) -> ReportStyle {
+    ReportStyle { columns, wraps: true, colour: false, detail: Detail::Usual, hot: false }
 }
 
 /// At least 0.001 MB/s was shown as "<0.01", calls beside estimated bytes as all there were, and a
@@ -185,7 +185,7 @@ fn the_report_fits_every_width() {
 
 #[test]
 fn brief_is_the_answer_alone_and_verbose_the_fine_print_too() {
-    let with = |detail| text(&hard(), &Look { detail, wraps: false, ..look(100) });
+    let with = |detail| text(&hard(), &ReportStyle { detail, wraps: false, ..look(100) });
     insta::assert_snapshot!("brief", with(Detail::Brief));
     insta::assert_snapshot!("verbose", with(Detail::Verbose));
 }
@@ -208,7 +208,7 @@ fn of_a_long_report_the_verdict_is_said_again_at_the_end() {
 
 #[test]
 fn a_sentence_stays_on_its_line_where_no_width_is_known() {
-    let whole = Look { wraps: false, ..look(40) };
+    let whole = ReportStyle { wraps: false, ..look(40) };
     let text = text(&hard(), &whole);
     assert!(
         text.contains("of this control group during the run): the stages after it had"),
@@ -218,7 +218,7 @@ fn a_sentence_stays_on_its_line_where_no_width_is_known() {
 
 #[test]
 fn colours_are_only_added() {
-    let coloured = text(&hard(), &Look { colour: true, ..look(80) });
+    let coloured = text(&hard(), &ReportStyle { colour: true, ..look(80) });
     assert!(coloured.contains("\u{1b}[1m"));
     let mut plain = String::new();
     let mut inside = false;
@@ -285,7 +285,7 @@ fn the_status_of_several_commands_is_no_answer_of_the_first() {
         let mut report = report();
         (report.run.script, report.run.ending) = (true, Some(Ending::Code(1)));
         report.command = command.to_owned();
-        text(&again(report), &Look { detail: Detail::Brief, wraps: false, ..look(100) })
+        text(&again(report), &ReportStyle { detail: Detail::Brief, wraps: false, ..look(100) })
     };
     let failed = "grep -q a f && false failed with status 1\n";
     assert!(said("grep -q a f && false").contains(failed), "{}", said("grep -q a f && false"));
@@ -313,7 +313,7 @@ fn a_failed_command_is_told_with_its_line() {
         }];
         (report.run.script, report.run.ending) = (true, Some(Ending::Code(1)));
         report.run.has_all = true;
-        text(&again(report), &Look { wraps: false, ..look(100) })
+        text(&again(report), &ReportStyle { wraps: false, ..look(100) })
     };
     let code = said(Ending::Code(2), Role::Ended, None);
     assert!(

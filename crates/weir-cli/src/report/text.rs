@@ -1,7 +1,7 @@
 //! The report for people: what held the run up, what failed, three tables, and last the advice. With
 //! `--verbose` it also says how each figure is known (`fine`).
 
-use super::look::{Detail, Look};
+use super::style::{Detail, ReportStyle};
 use super::words;
 use super::{Report, fine, groups, hot, rows, tables};
 use anstyle::{AnsiColor, Style};
@@ -19,7 +19,7 @@ use weir_policy::text::printable;
 const LINES_BETWEEN: usize = 20;
 
 /// Writes the report.
-pub fn text(report: &Report, look: &Look) -> String {
+pub fn text(report: &Report, look: &ReportStyle) -> String {
     let mut page = Page::new(look);
     let run = &report.run;
     page.sentence(&headline(report), Style::new());
@@ -62,7 +62,7 @@ pub fn text(report: &Report, look: &Look) -> String {
 
 /// Writes no more than which command ended a script, or failed last before it did; nothing where that is
 /// not known.
-pub fn failures(report: &Report, look: &Look) -> String {
+pub fn failures(report: &Report, look: &ReportStyle) -> String {
     let mut page = Page::new(look);
     if report.run.failed.iter().any(|failed| failed.role != Role::Other && failed.line.is_some()) {
         for (_, text) in remarks(report) {
@@ -112,12 +112,12 @@ fn hot_functions(report: &Report, page: &mut Page) {
 
 /// The lines of a report, in the width and colours of its look.
 pub(super) struct Page<'a> {
-    look: &'a Look,
+    look: &'a ReportStyle,
     lines: Vec<String>,
 }
 
 impl<'a> Page<'a> {
-    pub(super) fn new(look: &'a Look) -> Page<'a> {
+    pub(super) fn new(look: &'a ReportStyle) -> Page<'a> {
         Page { look, lines: Vec::new() }
     }
 

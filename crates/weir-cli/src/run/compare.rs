@@ -7,7 +7,7 @@
 use super::elastic;
 use super::rounds::{Entrant, Sample, Standard, compared, verdict};
 use crate::report::{Compared, Report, difference};
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_doctor::advice::{Advice, AdviceKind, Advised};
 use weir_measure::pairs::Comparison;
 use weir_measure::runner::{Job, Launch};
@@ -32,10 +32,10 @@ pub fn compare(
     let has_others = has_pipes && (job.pipe_auto || job.pipe_sizes().into_iter().any(other));
     if tried.is_empty() && !has_others && plain_job.stages.len() == job.stages.len() {
         standard.end_by_signals();
-        tell(
+        print_message(
             "nothing was compared: weir has no pipe to make larger here, and no advice that it can try",
         );
-        not_tried.iter().for_each(|text| tell(&format!("not tried: {text}")));
+        not_tried.iter().for_each(|text| print_message(&format!("not tried: {text}")));
         return Ok(None);
     }
     let entrant = |job| Entrant { job, pipefail: false, negated: false };
@@ -43,7 +43,7 @@ pub fn compare(
     let all = [&plain_job, &advised_job, &plain_job];
     let Some(samples) = super::rounds::rounds(&all, rounds, standard)? else {
         standard.end_by_signals();
-        tell("interrupted: nothing was compared");
+        print_message("interrupted: nothing was compared");
         return Ok(None);
     };
     let wall_s = |which: usize| samples[which].iter().map(|sample| sample.wall_s).collect();

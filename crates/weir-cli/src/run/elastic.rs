@@ -4,13 +4,13 @@
 //! Pipes have the numbers of the pipeline as typed: pipe n is between stages n and n+1, and buffers that weir
 //! puts in do not count.
 
-use super::evidence::{self, Memory, Replaced, Seen};
+use super::evidence::{self, Memory, PipeEvidence, Replaced};
 use super::plan::Planned;
 use super::status::lossy_buffers;
 use crate::args::Elastic;
 use crate::report::Report;
 use std::cell::OnceCell;
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::units::ending;
 use weir_doctor::advice::{AdviceKind, Refuted};
 use weir_doctor::facts::{Pipe, Run};
@@ -60,14 +60,16 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
         let read = evidence::read(&path).map(|memory| memory.seen);
         read.unwrap_or_else(|trouble| {
             let path = path.display();
-            tell(&format!("cannot read what earlier runs showed from '{path}': {trouble}"));
+            print_message(&format!(
+                "cannot read what earlier runs showed from '{path}': {trouble}"
+            ));
             Vec::new()
         })
     });
     let there = planned.job.stages.len() - 1;
     seen.retain(|seen| seen.pipeline == pipeline && (1..=there).contains(&seen.pipe));
-    let doubtful = seen.iter().find(|seen| !seen.stands()).map(Seen::counts);
-    seen.retain(Seen::stands);
+    let doubtful = seen.iter().find(|seen| !seen.stands()).map(PipeEvidence::counts);
+    seen.retain(PipeEvidence::stands);
     seen.sort_by_key(|seen| seen.pipe);
     let pipes: Vec<usize> = seen.iter().map(|seen| seen.pipe).collect();
     if pipes.is_empty() {
@@ -82,7 +84,7 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
     if let Err(why) = insert_all(&mut planned.job.stages, &pipes) {
         return vec![format!("no elastic buffer was put in: {why}")];
     }
-    let said = |seen: &Seen| {
+    let said = |seen: &PipeEvidence| {
         format!(
             "an elastic buffer was put into pipe {}: an earlier run without it found the pipe \
              full {:.0} % and empty {:.0} % of the time",
@@ -129,11 +131,13 @@ pub fn typed_number(mut inserted: impl Iterator<Item = bool>, from: usize) -> us
 }
 
 /// Prints which buffers failed, also if there is no report: the user did not type them.
-pub fn tell_losses(run: &Run) {
+pub fn report_losses(run: &Run) {
     for at in lossy_buffers(run) {
         let pipe = typed_number(run.stages.iter().map(|stage| stage.inserted), at);
         let ending = ending(&run.stages[at]);
-        tell(&format!("the elastic buffer in pipe {pipe} failed ({ending}): bytes may be lost"));
+        print_message(&format!(
+            "the elastic buffer in pipe {pipe} failed ({ending}): bytes may be lost"
+        ));
     }
 }
 
@@ -204,7 +208,7 @@ pub fn remember_compared(report: &Report) {
     // The ratio is advised to plain. If its upper bound is below 1, the advised runs were faster.
     if let Err(trouble) = evidence::judge_tried(&path, &tried, compared.high < 1.0) {
         let path = path.display();
-        tell(&format!("cannot save in '{path}' what comparing showed: {trouble}"));
+        print_message(&format!("cannot save in '{path}' what comparing showed: {trouble}"));
     }
 }
 
@@ -224,7 +228,7 @@ pub fn remember(report: &Report) {
     };
     let (shown, not): (Vec<_>, Vec<_>) =
         run.pipes.iter().enumerate().partition(|(position, _)| advised(*position));
-    let shown: Vec<Seen> =
+    let shown: Vec<PipeEvidence> =
         shown.iter().map(|(_, pipe)| seen(pipe, &pipeline, number(pipe))).collect();
     let not = not.iter().filter(|(_, pipe)| is_contrary(run, pipe));
     let contrary: Vec<usize> = not.map(|(_, pipe)| number(pipe)).collect();
@@ -234,10 +238,10 @@ pub fn remember(report: &Report) {
     match evidence::update(&path, &pipeline, &shown, &contrary) {
         Err(trouble) if !shown.is_empty() => {
             let path = path.display();
-            tell(&format!("cannot save in '{path}' what this run showed: {trouble}"));
+            print_message(&format!("cannot save in '{path}' what this run showed: {trouble}"));
         }
         Ok(Replaced::Damaged) => {
-            tell(&format!("'{}' was damaged and is replaced", path.display()));
+            print_message(&format!("'{}' was damaged and is replaced", path.display()));
         }
         // Nothing is lost if the findings of a contrary run cannot be written.
         _ => {}
@@ -251,9 +255,9 @@ fn is_contrary(run: &Run, pipe: &Pipe) -> bool {
     plain && run.signals.is_empty() && pipe.samples >= Pipe::ENOUGH_SAMPLES
 }
 
-fn seen(pipe: &Pipe, pipeline: &str, number: usize) -> Seen {
+fn seen(pipe: &Pipe, pipeline: &str, number: usize) -> PipeEvidence {
     let (full_share, empty_share) = pipe.shares();
-    Seen {
+    PipeEvidence {
         pipeline: pipeline.to_owned(),
         pipe: number,
         full_share,

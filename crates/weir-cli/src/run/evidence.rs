@@ -28,7 +28,7 @@ const REFUTED_LASTS_S: u64 = 30 * 24 * 3600;
 
 /// What runs showed about one pipe. The figures are those of the last run that showed a gain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct PipeEvidence {
     /// The key of the pipeline ([`pipeline_key`]).
     pub pipeline: String,
     /// The number of the pipe, from 1.
@@ -47,7 +47,7 @@ pub struct Seen {
     pub runs: Vec<bool>,
 }
 
-impl Seen {
+impl PipeEvidence {
     /// Returns how many of the last runs showed a gain, and how many runs there were.
     pub fn counts(&self) -> (usize, usize) {
         (self.runs.iter().filter(|shown| **shown).count(), self.runs.len())
@@ -92,7 +92,7 @@ impl Refuted {
 pub struct Memory {
     schema: String,
     /// What runs showed about pipes, the oldest first.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<PipeEvidence>,
     /// Refuted advice, the oldest first.
     pub refuted: Vec<Refuted>,
 }
@@ -164,11 +164,12 @@ pub fn read(path: &Path) -> Result<Memory, Trouble> {
 pub fn update(
     path: &Path,
     pipeline: &str,
-    shown: &[Seen],
+    shown: &[PipeEvidence],
     contrary: &[usize],
 ) -> Result<Replaced, Trouble> {
     change(path, |memory| {
-        let of = |entry: &Seen, pipe: usize| entry.pipeline == pipeline && entry.pipe == pipe;
+        let of =
+            |entry: &PipeEvidence, pipe: usize| entry.pipeline == pipeline && entry.pipe == pipe;
         for entry in &mut memory.seen {
             if contrary.iter().any(|pipe| of(entry, *pipe)) {
                 entry.add(false);
@@ -177,7 +178,7 @@ pub fn update(
         for new in shown {
             let before = memory.seen.iter().position(|entry| of(entry, new.pipe));
             let runs = before.map(|at| memory.seen.remove(at).runs).unwrap_or_default();
-            let mut new = Seen { runs, ..new.clone() };
+            let mut new = PipeEvidence { runs, ..new.clone() };
             new.add(true);
             memory.seen.push(new);
         }

@@ -32,7 +32,7 @@ pub use sh::sh;
 use std::path::Path;
 use std::process::ExitCode;
 pub use watching::watch_running;
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::output::check_distinct;
 use weir_doctor::advice::{Refuted, Surroundings};
 use weir_doctor::diagnosis::diagnose;
@@ -71,12 +71,12 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     run.notes.extend(notes);
     let ending = status::status(&run, options.pipefail, negated);
     let mut report = judge(run, &command, ending.shell_status());
-    elastic::tell_losses(&report.run);
+    elastic::report_losses(&report.run);
     elastic::remember(&report);
     if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
         if report.run.stages.iter().any(|stage| stage.failure.is_some()) {
             standard.end_by_signals();
-            tell("nothing was compared: not all stages could be started");
+            print_message("nothing was compared: not all stages could be started");
         } else {
             report.compared = compare::compare(&job, &report, options.runs, &standard)?;
             elastic::remember_compared(&report);
@@ -93,7 +93,7 @@ fn nothing(options: &RunOptions, job: &Job) -> Result<ExitCode, Fault> {
     let mut watch = watch::Watch::new(LiveView::Never, job, &[]);
     let run = runner::run(job, &mut watch).map_err(Fault::cannot("make a pipe"))?;
     outputs.write(&judge(run, "", 0), report::text, report::json);
-    pages::tell_none(&options.inside);
+    pages::report_none(&options.inside);
     Ok(ExitCode::SUCCESS)
 }
 

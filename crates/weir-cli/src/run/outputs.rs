@@ -2,7 +2,7 @@
 
 use super::pages::cannot_write;
 use crate::args::RunOptions;
-use crate::report::{self, Detail, Look, Report};
+use crate::report::{self, Detail, Report, ReportStyle};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::output::{create, own_descriptor, print_json};
 use weir_command::signals::survive_size_limit;
 use weir_command::sys::closed_standard_descriptors;
@@ -75,15 +75,15 @@ impl Outputs {
     pub fn append(&self, report: &Report) {
         let is_short = Duration::from_nanos(report.run.wall_ns) < self.least;
         if let Some(target) = &self.text {
-            let look = target.look(self.detail, self.hot);
+            let style = target.style(self.detail, self.hot);
             let text = match is_short {
-                true => report::failures(report, &look),
-                false => report::text(report, &look),
+                true => report::failures(report, &style),
+                false => report::text(report, &style),
             };
             if text.is_empty() {
                 return;
             }
-            let command = cut(&report.command, look.columns.saturating_sub(HEAD.len()));
+            let command = cut(&report.command, style.columns.saturating_sub(HEAD.len()));
             target.write(&format!("{HEAD}{command}\n{text}"));
         }
         if let Some(target) = self.json.as_ref().filter(|_| !is_short) {
@@ -92,9 +92,14 @@ impl Outputs {
     }
 
     /// Writes a report, or a comparison of several pipelines.
-    pub fn write<T>(&self, found: &T, text: fn(&T, &Look) -> String, json: fn(&T) -> String) {
+    pub fn write<T>(
+        &self,
+        found: &T,
+        text: fn(&T, &ReportStyle) -> String,
+        json: fn(&T) -> String,
+    ) {
         if let Some(target) = &self.text {
-            target.write(&text(found, &target.look(self.detail, self.hot)));
+            target.write(&text(found, &target.style(self.detail, self.hot)));
         }
         if let Some(target) = &self.json {
             target.write(&json(found));
@@ -124,30 +129,34 @@ fn opened(file: io::Result<File>, path: &Path, job: &str) -> Option<Target> {
         Ok(file) => Some(Target::File(file, path.display().to_string())),
         Err(error) => {
             let path = path.display();
-            tell(&format!("cannot write the report to '{path}': {error}; the {job} runs anyway"));
+            print_message(&format!(
+                "cannot write the report to '{path}': {error}; the {job} runs anyway"
+            ));
             None
         }
     }
 }
 
 impl Target {
-    fn look(&self, detail: Detail, hot: bool) -> Look {
-        let look = match self {
-            Target::Stderr => Look::of_stderr(detail),
-            _ => Look::of_file(detail),
+    fn style(&self, detail: Detail, hot: bool) -> ReportStyle {
+        let style = match self {
+            Target::Stderr => ReportStyle::of_stderr(detail),
+            _ => ReportStyle::of_file(detail),
         };
-        Look { hot, ..look }
+        ReportStyle { hot, ..style }
     }
 
     fn write(&self, text: &str) {
         survive_size_limit();
         let (result, name) = match self {
-            Target::Stdout => return print_json(text).unwrap_or_else(|fault| fault.tell()),
+            Target::Stdout => {
+                return print_json(text).unwrap_or_else(|fault| fault.print_message());
+            }
             Target::Stderr => (io::stderr().lock().write_all(text.as_bytes()), "standard error"),
             Target::File(file, name) => ((&*file).write_all(text.as_bytes()), name.as_str()),
         };
         if let Err(error) = result {
-            tell(&format!("cannot write the report to {name}: {error}"));
+            print_message(&format!("cannot write the report to {name}: {error}"));
         }
     }
 }

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_command::output::own_descriptor;
 use weir_command::places::{directory_of, replace};
 use weir_command::signals::survive_size_limit;
@@ -41,7 +41,7 @@ impl Pages {
         let give = |path: &Option<PathBuf>, what, text: &dyn Fn() -> String| {
             let Some(path) = path else { return };
             if let Err(error) = write(path, text().as_bytes()) {
-                cannot_write(what, Some(path), &error).tell();
+                cannot_write(what, Some(path), &error).print_message();
             }
         };
         give(&self.html, PAGE, &|| html(report, &place_of(&report.run)));
@@ -74,10 +74,10 @@ fn place_of(run: &Run) -> Place {
 }
 
 /// Says that files which were asked for are not written, since nothing ran.
-pub fn tell_none(options: &LookInside) {
+pub fn report_none(options: &LookInside) {
     for (path, what) in [(&options.html, "page"), (&options.chrome_trace, "trace")] {
         if let Some(path) = path {
-            tell(&format!("no {what} was written to '{}': nothing ran", path.display()));
+            print_message(&format!("no {what} was written to '{}': nothing ran", path.display()));
         }
     }
 }

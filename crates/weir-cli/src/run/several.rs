@@ -10,7 +10,7 @@ use super::rounds::{Entrant, Sample, Standard, by_itself, compared, rounds, verd
 use crate::args::RunOptions;
 use crate::report::{Against, ComparedPipeline, Gate, Several, several_json, several_text};
 use std::process::ExitCode;
-use weir_command::fault::{Fault, tell};
+use weir_command::fault::{Fault, print_message};
 use weir_measure::machine;
 
 /// The status if the rounds do not answer `--fail-if-slower`.
@@ -25,7 +25,7 @@ pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode
     for (position, plan) in plans.iter_mut().enumerate() {
         let number = position + 1;
         for note in elastic::put_in(options.elastic.as_ref(), plan)? {
-            tell(&format!("pipeline {number}: {note}"));
+            print_message(&format!("pipeline {number}: {note}"));
         }
     }
     let commands: Vec<String> = plans.iter().map(|plan| plan.command.clone()).collect();
@@ -103,16 +103,21 @@ fn judge(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Detail, Look};
+    use crate::report::{Detail, ReportStyle};
 
     fn times(of: [f64; 6]) -> Vec<Sample> {
         of.map(|wall_s| Sample { wall_s, status: 0, output: (0, 0) }).to_vec()
     }
 
-    fn said(commands: &[String], all: &[Vec<Sample>]) -> (String, &'static str) {
+    fn summary(commands: &[String], all: &[Vec<Sample>]) -> (String, &'static str) {
         let found = judge(commands, all, Some(0.05)).expect("judged");
-        let look =
-            Look { columns: 100, wraps: false, colour: false, detail: Detail::Usual, hot: false };
+        let look = ReportStyle {
+            columns: 100,
+            wraps: false,
+            colour: false,
+            detail: Detail::Usual,
+            hot: false,
+        };
         let gate = match found.gate.and_then(|gate| gate.is_slower) {
             None => "cannot tell",
             Some(true) => "slower",
@@ -134,7 +139,7 @@ mod tests {
         let commands = ["gzip -c f", "pigz -c f"].map(String::from);
         let steady = times(AGAIN);
         let judged =
-            |by, twin: &[Sample]| said(&commands, &[times(FIRST), scaled(by), twin.to_vec()]);
+            |by, twin: &[Sample]| summary(&commands, &[times(FIRST), scaled(by), twin.to_vec()]);
         let (text, gate) = judged(0.9, &steady);
         assert!(
             text.contains("'pigz -c f' is 1.11x (1.08 to 1.13) faster than 'gzip -c f'"),
@@ -161,11 +166,11 @@ mod tests {
         let long = "tar c src | zstd -T0 -19 -o src.tar.zst".to_owned();
         let commands = ["gzip f".to_owned(), long.clone()];
         let half = scaled(0.5);
-        let (text, _) = said(&commands, &[times(FIRST), half.clone(), times(FIRST)]);
+        let (text, _) = summary(&commands, &[times(FIRST), half.clone(), times(FIRST)]);
         let line = format!("'{long}' is 2.00x (1.94 to 2.04) faster than 'gzip f'");
-        assert!(text.lines().any(|said| said == line), "{text}");
+        assert!(text.lines().any(|summary| summary == line), "{text}");
         let commands = [long.repeat(2), long.repeat(2)];
-        let (text, _) = said(&commands, &[times(FIRST), half, times(FIRST)]);
+        let (text, _) = summary(&commands, &[times(FIRST), half, times(FIRST)]);
         let line = text.lines().find(|line| line.contains("faster than")).expect("an answer");
         assert!(line.chars().count() <= 100 && line.matches("tar c src").count() == 2, "{line}");
     }

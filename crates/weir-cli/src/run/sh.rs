@@ -14,7 +14,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
-use weir_command::fault::{Fault, die, tell};
+use weir_command::fault::{Fault, die, print_message};
 use weir_command::status::{shell_code, unstarted_code};
 use weir_command::sys::{closed_standard_descriptors, sigpipe_was_ignored};
 use weir_command::units::parse;
@@ -47,7 +47,7 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
     let become_bash = |words: &[OsString]| {
         let differences = Differences { closed, file_limit, pipe_ignored };
         let error = exec_with(Command::new(BASH).args(words), differences);
-        tell(&format!("cannot start bash: {error}"));
+        print_message(&format!("cannot start bash: {error}"));
         unstarted_code(&error)
     };
     if is_inner() || is_below_run() || is_interactive(&words) {
@@ -95,8 +95,9 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
 fn least() -> Option<Duration> {
     let text = std::env::var(LEAST).ok().filter(|text| !text.is_empty())?;
     let time = parse::duration(&text);
-    let tell_why =
-        |why: &String| tell(&format!("{LEAST} is '{text}': {why}; the script runs anyway"));
+    let tell_why = |why: &String| {
+        print_message(&format!("{LEAST} is '{text}': {why}; the script runs anyway"))
+    };
     time.inspect_err(tell_why).ok()
 }
 
@@ -132,7 +133,7 @@ impl Watcher for ShWatch {
         self.failed = true;
         // A missing bash is reported when this process tries to become it.
         if find_program(Path::new(BASH)).is_some() {
-            tell(&format!("cannot start another process: {reason}; bash runs unmeasured"));
+            print_message(&format!("cannot start another process: {reason}; bash runs unmeasured"));
         }
     }
 

@@ -4,12 +4,12 @@
 use super::bars::drawing;
 use super::live::{Live, is_terminal, prints_elsewhere};
 use crate::args::LiveView;
-use crate::report::look::stderr_columns;
+use crate::report::style::stderr_columns;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use weir_command::fault::tell;
+use weir_command::fault::print_message;
 use weir_command::signals::heeded;
 use weir_command::terminal::{is_dumb, rows};
 use weir_doctor::state::TaskState;
@@ -135,7 +135,7 @@ impl Watcher for Watch {
 
     fn failed(&mut self, position: usize, label: &str, reason: &str) {
         self.live.failed(position);
-        tell(&format!("cannot start stage {} '{label}': {reason}", position + 1));
+        print_message(&format!("cannot start stage {} '{label}': {reason}", position + 1));
     }
 
     fn progress(&mut self, now_ns: u64, sampler: &Sampler) {

@@ -5,7 +5,7 @@ use super::judge;
 use super::pages::Pages;
 use crate::args::{SAMPLE_MS, WatchOptions};
 use crate::processes::processes_called;
-use crate::report::{self, Detail, Look};
+use crate::report::{self, Detail, ReportStyle};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -82,7 +82,7 @@ fn show(
     }
     if let Some(text) = text {
         let detail = Detail::of(options.brief, options.verbose);
-        let shown = report::text(&report, &Look::of_stdout(detail));
+        let shown = report::text(&report, &ReportStyle::of_stdout(detail));
         is_read &= text.write(printable_lines(&format!("{shown}{said}")))?;
     }
     Ok(is_read)

@@ -1,7 +1,7 @@
 //! What is on the screen, and what keys do: no terminal and no clock, so that it can be tested.
 
 use super::keys::Event;
-use super::rows::{Row, Seen, Waits};
+use super::rows::{Row, Snapshot, Waits};
 use super::table::{Column, LEAST_COLUMNS, View, columns, header, rate, row};
 use crate::args::TopSort;
 use weir_command::units::words::things;
@@ -50,7 +50,7 @@ enum Mode {
 pub struct App {
     pub view: View,
     mode: Mode,
-    seen: Seen,
+    seen: Snapshot,
     shown: Vec<Row>,
     /// The row that is selected, which stays so wherever it moves.
     selected: Option<(&'static str, u64)>,
@@ -90,7 +90,7 @@ impl App {
         App {
             view,
             mode: Mode::Table,
-            seen: Seen::default(),
+            seen: Snapshot::default(),
             shown: Vec::new(),
             selected: None,
             top: 0,
@@ -100,18 +100,18 @@ impl App {
     }
 
     /// Takes the result of a look.
-    pub fn look(&mut self, seen: Seen) {
+    pub fn update(&mut self, seen: Snapshot) {
         self.seen = seen;
         self.arrange();
     }
 
     /// Whether to continue looking.
-    pub fn looks(&self) -> bool {
+    pub fn is_sampling(&self) -> bool {
         !self.is_paused
     }
 
     /// Shows a text in place of the rows, until a key is pressed.
-    pub fn tell(&mut self, text: String) {
+    pub fn show_message(&mut self, text: String) {
         self.mode = Mode::Text(printable_lines(&text), 0);
     }
 
@@ -132,14 +132,16 @@ impl App {
 
     /// Lines for rows: all without title, headings, sentence and keys.
     fn room(&self) -> usize {
-        self.size.1.saturating_sub(2 + usize::from(self.has_keys()) + usize::from(self.tells()))
+        self.size
+            .1
+            .saturating_sub(2 + usize::from(self.has_keys()) + usize::from(self.shows_message()))
     }
 
     fn has_keys(&self) -> bool {
         self.size.1 >= 5
     }
 
-    fn tells(&self) -> bool {
+    fn shows_message(&self) -> bool {
         self.size.1 >= 8
     }
 
@@ -167,7 +169,7 @@ impl App {
             }
         }
         lines.resize(2 + room, (String::new(), Style::Plain));
-        if self.tells() {
+        if self.shows_message() {
             lines.push((self.sentence(), Style::Plain));
         }
         if self.has_keys() {
@@ -303,7 +305,7 @@ impl App {
     fn key(&mut self, key: char) -> Action {
         match key {
             'q' => return Action::Quit,
-            'h' | '?' => self.tell(HELP.to_owned()),
+            'h' | '?' => self.show_message(HELP.to_owned()),
             '/' | '\\' => self.mode = Mode::Filter(self.view.filter.clone()),
             's' | '>' | '.' => self.sort(1),
             '<' | ',' => self.sort(-1),

@@ -16,7 +16,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir_command::fault::Fault;
-use weir_command::signals::Heard;
+use weir_command::signals::CaughtSignals;
 use weir_command::terminal::{has_screen, wants_colour};
 use weir_measure::sys::signals::die_of;
 
@@ -55,11 +55,11 @@ pub fn live(
     interval: Duration,
     (output, input): (OwnedFd, OwnedFd),
 ) -> Result<ExitCode, Fault> {
-    let heard = Heard::start(&ENDS, &HEEDED, PATIENCE, restore)?;
+    let heard = CaughtSignals::start(&ENDS, &HEEDED, PATIENCE, restore)?;
     let screen = Screen::enter(output)?;
     let colour = wants_colour(true);
     let (mut collector, mut app) = (Collector::new(), App::new(view));
-    app.look(collector.look(app.view.all));
+    app.update(collector.snapshot(app.view.all));
     let mut due = Instant::now() + FIRST.min(interval);
     loop {
         // A terminal that is gone shows nothing.
@@ -90,8 +90,8 @@ pub fn live(
         }
         if Instant::now() >= due {
             due = Instant::now() + interval;
-            if app.looks() {
-                app.look(collector.look(app.view.all));
+            if app.is_sampling() {
+                app.update(collector.snapshot(app.view.all));
             }
         }
     }
@@ -104,7 +104,7 @@ fn act(action: Action, app: &mut App, screen: &Screen, due: &mut Instant) -> Nex
         Action::Stop if screen.stop(true).is_err() => return Next::End,
         Action::Stop => {}
         Action::Look => *due = Instant::now(),
-        Action::Why(pid) => app.tell(why::said(pid)),
+        Action::Why(pid) => app.show_message(why::answer_for(pid)),
     }
     Next::Draw
 }
@@ -118,7 +118,7 @@ enum Waited {
 }
 
 /// Waits for keys, a signal, or the end of the time.
-fn wait(input: &OwnedFd, heard: &Heard, time: Duration) -> Waited {
+fn wait(input: &OwnedFd, heard: &CaughtSignals, time: Duration) -> Waited {
     let bell = heard.bell();
     let mut set = [PollFd::new(input, PollFlags::IN), PollFd::new(&bell, PollFlags::IN)];
     let time = Timespec::try_from(time).ok();

@@ -13,13 +13,13 @@ mod screen;
 mod table;
 
 use crate::args::TopOptions;
-use rows::{Collector, End, Row, Seen};
+use rows::{Collector, End, Row, Snapshot};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 use table::View;
-use weir_command::fault::{Fault, has_proc, tell};
+use weir_command::fault::{Fault, has_proc, print_message};
 use weir_command::output::Outlet;
 use weir_command::terminal;
 use weir_command::units::words::{of_cpus, things};
@@ -49,26 +49,26 @@ pub fn top(options: &TopOptions) -> Result<ExitCode, Fault> {
     let mut left = count.unwrap_or(if options.batch { u64::MAX } else { 1 });
     let mut outlet = Outlet::open(&options.json)?.in_lines(left > 1);
     let mut collector = Collector::new();
-    collector.look(view.all);
+    collector.snapshot(view.all);
     let mut is_read = true;
     while left > 0 && is_read {
         let begun = Instant::now();
         // sleep: rates are counted over this time.
         std::thread::sleep(options.interval);
-        let seen = collector.look(view.all);
+        let seen = collector.snapshot(view.all);
         let window_s = begun.elapsed().as_secs_f64();
         let rows = view.of(&seen.rows);
         if rows.is_empty() && outlet.has_text() {
-            tell(if view.filter.is_empty() { NONE } else { "nothing matches the filter" });
+            print_message(if view.filter.is_empty() { NONE } else { "nothing matches the filter" });
         }
         let document = || document(&rows, &seen, (window_s, view.hidden(&seen.rows)));
-        is_read = outlet.say(SCHEMA, document, || text(&rows, &seen, &view))?;
+        is_read = outlet.write_report(SCHEMA, document, || text(&rows, &seen, &view))?;
         left -= 1;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn document(rows: &[Row], seen: &Seen, (window_s, hidden): (f64, usize)) -> Value {
+fn document(rows: &[Row], seen: &Snapshot, (window_s, hidden): (f64, usize)) -> Value {
     json!({
         "window_s": window_s,
         "unseen_processes": seen.unseen,
@@ -90,7 +90,7 @@ fn throttled(row: &Row) -> Option<String> {
 }
 
 /// The table, as wide as the terminal.
-fn text(rows: &[Row], seen: &Seen, view: &View) -> String {
+fn text(rows: &[Row], seen: &Snapshot, view: &View) -> String {
     let reported = terminal::columns(std::io::stdout());
     let width = reported.or_else(terminal::asked_columns).unwrap_or(FILE_COLUMNS);
     let columns = table::columns(width);

@@ -153,7 +153,7 @@ impl Row {
 
 /// One look at everything.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct Snapshot {
     /// The channels.
     pub rows: Vec<Row>,
     /// Processes that this user may not see.
@@ -183,10 +183,10 @@ impl Collector {
     }
 
     /// Looks at all pipes and channels; with `all`, also at pipes of one process.
-    pub fn look(&mut self, all: bool) -> Seen {
+    pub fn snapshot(&mut self, all: bool) -> Snapshot {
         // A process may get another name with exec.
         self.names.clear();
-        let look = self.kernel.look(all);
+        let look = self.kernel.snapshot(all);
         let mut rows: Vec<Row> = look.pipes.into_iter().map(|pipe| self.kernel_row(pipe)).collect();
         let now = Instant::now();
         let held = Memories::find_within(MOST_TIME);
@@ -204,7 +204,7 @@ impl Collector {
         let moved = own.iter().filter_map(|(row, bytes)| Some(((row.kind, row.inode), (*bytes)?)));
         self.before = Some((BTreeMap::from_iter(moved), now));
         rows.extend(own.into_iter().map(|(row, _)| row));
-        Seen { rows, unseen: look.unseen, left_out: look.left_out.max(held.left_out()) }
+        Snapshot { rows, unseen: look.unseen, left_out: look.left_out.max(held.left_out()) }
     }
 
     fn kernel_row(&mut self, pipe: HostPipe) -> Row {

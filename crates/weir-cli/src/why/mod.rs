@@ -24,7 +24,7 @@ pub fn why(options: &WhyOptions) -> Result<ExitCode, Fault> {
     let Some(found) = found else {
         return Err(Fault::failed(format!("cannot look at process {pid}: {}", missing(pid))));
     };
-    outlet.say(SCHEMA, || document(&found), || words::text(&found))?;
+    outlet.write_report(SCHEMA, || document(&found), || words::text(&found))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -56,7 +56,7 @@ fn target(options: &WhyOptions) -> Result<i32, Fault> {
 }
 
 /// Says why a process does not continue, for another verb.
-pub fn said(pid: i32) -> String {
+pub fn answer_for(pid: i32) -> String {
     match weir_measure::why::why(pid) {
         Some(found) => words::text(&found),
         None => format!("process {pid} has ended"),

@@ -61,7 +61,7 @@ impl FileWait {
 
 /// One look at a TCP connection: what the kernel counts on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TcpLook {
+pub struct TcpSample {
     /// Segments that were sent and not acknowledged yet.
     pub unacked: u64,
     /// Bytes that wait to be sent for the first time.
@@ -118,9 +118,9 @@ pub struct TcpWaits {
     /// Whether later data had come and earlier data are missing, at the last look.
     pub missing: bool,
     /// The connection when it was first looked at.
-    pub first: TcpLook,
+    pub first: TcpSample,
     /// The connection when it was last looked at.
-    pub last: TcpLook,
+    pub last: TcpSample,
 }
 
 /// The other end of a socket.

@@ -345,12 +345,12 @@ fn fold_arguments(
 fn fold_parts(seen: &[SeenProcess], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
     // The smallest parts go first, so that none is added to one that has been added itself.
     let mut at = 0;
-    classes.sort_by_key(|(_, class)| told(seen, class));
+    classes.sort_by_key(|(_, class)| seen_and_named(seen, class));
     while at < classes.len() {
         let (partial, class) = &classes[at];
         let fits = |other: &Class| {
             let lives = class.mean_ns() <= 2 * other.mean_ns() + CLOSE_NS;
-            let more = told(seen, other) > told(seen, class);
+            let more = seen_and_named(seen, other) > seen_and_named(seen, class);
             let elsewhere = match class.line {
                 Some(_) => class.line != other.line,
                 None => class.ambiguous,
@@ -379,7 +379,7 @@ fn fold_parts(seen: &[SeenProcess], mut classes: Vec<(bool, Class)>) -> Vec<Clas
 
 /// Returns how much was seen of a pipeline: its rows, and those of which a command is known and not
 /// only the name of its program.
-fn told(seen: &[SeenProcess], class: &Class) -> (usize, usize) {
+fn seen_and_named(seen: &[SeenProcess], class: &Class) -> (usize, usize) {
     let known = class.rows.iter().filter(|row| row.iter().any(|at| seen[*at].known));
     (class.rows.len(), known.count())
 }

@@ -54,13 +54,13 @@ fn a_chain_of_processes_is_followed_to_the_one_that_works() {
 
 /// A writer that waited a second, with these shares of the busy time in percent.
 fn writer(busy: u64, far: u64, own: u64, resent: u64) -> TcpWaits {
-    let last = TcpLook {
+    let last = TcpSample {
         busy_ns: busy * 10 * MS,
         far_window_ns: far * 10 * MS,
         own_buffer_ns: own * 10 * MS,
         sent_segments: 1000,
         resent_segments: resent,
-        ..TcpLook::default()
+        ..TcpSample::default()
     };
     TcpWaits { write_ns: 1000 * MS, last, ..TcpWaits::default() }
 }
@@ -88,14 +88,14 @@ fn a_writer_s_kernel_divides_the_time() {
 #[test]
 fn the_figures_before_the_first_look_do_not_count() {
     let mut tcp = writer(100, 80, 0, 100);
-    tcp.first = TcpLook { busy_ns: 100 * MS, far_window_ns: 795 * MS, ..TcpLook::default() };
+    tcp.first = TcpSample { busy_ns: 100 * MS, far_window_ns: 795 * MS, ..TcpSample::default() };
     (tcp.first.sent_segments, tcp.first.resent_segments) = (500, 100);
     assert_eq!(limit(&with_tcp(tcp)).map(|limit| limit.word()), Some("network"));
 }
 
 /// A reader's waits of 10 ms each; each step changes the connection as it says.
-fn reader(steps: usize, step: impl Fn(usize, &mut TcpLook)) -> Option<&'static str> {
-    let mut look = TcpLook { rtt_ns: 50 * MS, min_rtt_ns: 50 * MS, ..TcpLook::default() };
+fn reader(steps: usize, step: impl Fn(usize, &mut TcpSample)) -> Option<&'static str> {
+    let mut look = TcpSample { rtt_ns: 50 * MS, min_rtt_ns: 50 * MS, ..TcpSample::default() };
     (look.own_window_bytes, look.receiver_rtt_ns) = (65_536, 50 * MS);
     let mut tcp = TcpWaits::new(look);
     for at in 0..steps {
@@ -109,7 +109,7 @@ fn reader(steps: usize, step: impl Fn(usize, &mut TcpLook)) -> Option<&'static s
 
 #[test]
 fn silence_with_nothing_missing_is_the_other_end_s() {
-    let silent = |_: usize, look: &mut TcpLook| look.silent_ns += 10 * MS;
+    let silent = |_: usize, look: &mut TcpSample| look.silent_ns += 10 * MS;
     assert_eq!(reader(100, silent), Some("far-end"));
     // A silence of two round trips is not one yet.
     assert_eq!(reader(9, silent), Some("network-or-far-end"));
@@ -118,7 +118,7 @@ fn silence_with_nothing_missing_is_the_other_end_s() {
 #[test]
 fn a_question_on_its_way_is_the_network_s() {
     assert_eq!(reader(100, |_, look| look.unacked = 1), Some("network"));
-    let lost = |_: usize, look: &mut TcpLook| {
+    let lost = |_: usize, look: &mut TcpSample| {
         (look.unacked, look.sent_segments) = (1, look.sent_segments + 10);
         look.resent_segments += 1;
     };
@@ -127,7 +127,7 @@ fn a_question_on_its_way_is_the_network_s() {
 
 #[test]
 fn data_out_of_order_show_a_loss_until_the_gap_is_filled() {
-    let lossy = |at: usize, look: &mut TcpLook| match at % 10 {
+    let lossy = |at: usize, look: &mut TcpSample| match at % 10 {
         0 => look.out_of_order += 5,
         1..8 => look.silent_ns += 10 * MS,
         _ => (look.received_bytes, look.silent_ns) = (look.received_bytes + 9_000, 0),
@@ -137,11 +137,11 @@ fn data_out_of_order_show_a_loss_until_the_gap_is_filled() {
 
 #[test]
 fn a_window_each_round_trip_is_the_own_buffer_s() {
-    let window = |_: usize, look: &mut TcpLook| look.received_bytes += 65_536 / 5;
+    let window = |_: usize, look: &mut TcpSample| look.received_bytes += 65_536 / 5;
     assert_eq!(reader(100, window), Some("own-buffer"));
-    let slower = |_: usize, look: &mut TcpLook| look.received_bytes += 65_536 / 20;
+    let slower = |_: usize, look: &mut TcpSample| look.received_bytes += 65_536 / 20;
     assert_eq!(reader(100, slower), Some("network-or-far-end"));
-    let near = |_: usize, look: &mut TcpLook| {
+    let near = |_: usize, look: &mut TcpSample| {
         (look.min_rtt_ns, look.receiver_rtt_ns) = (MS / 10, MS / 5);
         look.received_bytes += 6_553_600;
     };
@@ -150,13 +150,13 @@ fn a_window_each_round_trip_is_the_own_buffer_s() {
 
 #[test]
 fn data_that_stood_in_a_queue_are_the_network_s() {
-    let queued = |_: usize, look: &mut TcpLook| {
+    let queued = |_: usize, look: &mut TcpSample| {
         (look.min_rtt_ns, look.receiver_rtt_ns) = (MS, 90 * MS);
         look.received_bytes += 3_000;
     };
     assert_eq!(reader(100, queued), Some("network"));
     // The estimate of a sender that makes pauses is not a queue.
-    let pauses = |at: usize, look: &mut TcpLook| {
+    let pauses = |at: usize, look: &mut TcpSample| {
         (look.min_rtt_ns, look.receiver_rtt_ns) = (MS, 60 * MS);
         let came = at.is_multiple_of(3);
         look.received_bytes += if came { 3_000 } else { 0 };
@@ -167,7 +167,7 @@ fn data_that_stood_in_a_queue_are_the_network_s() {
 
 #[test]
 fn nothing_is_said_where_no_cause_has_half_of_the_time() {
-    let mixed = |at: usize, look: &mut TcpLook| match at % 3 {
+    let mixed = |at: usize, look: &mut TcpSample| match at % 3 {
         0 => (look.unacked, look.silent_ns) = (1, 0),
         1 => (look.unacked, look.silent_ns) = (0, 500 * MS),
         _ => (look.received_bytes, look.silent_ns) = (look.received_bytes + 100, 0),

@@ -14,7 +14,7 @@ pub struct Course {
 
 /// What a tick showed of a group.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub struct GroupTick {
     /// Number of its tasks.
     pub tasks: usize,
     /// Its state, and for a running one the chance that it had a CPU, in parts of a thousand.
@@ -31,7 +31,7 @@ impl Course {
         now_ns: u64,
         weight_ns: u64,
         totals: &[Sched],
-        seen: impl Fn(usize) -> Seen,
+        seen: impl Fn(usize) -> GroupTick,
     ) {
         self.before.resize(totals.len(), Sched::default());
         let pairs = totals.iter().zip(&mut self.before).enumerate();
@@ -59,7 +59,7 @@ impl Course {
 /// Returns what a group spent a tick on, in which its tasks used this CPU time and waited for a CPU
 /// for this long. For one task both are exact; several tasks may work at the same time, so their
 /// state counts.
-fn spent(weight_ns: u64, seen: &Seen, cpu_ns: u64, queue_ns: u64) -> Spent {
+fn spent(weight_ns: u64, seen: &GroupTick, cpu_ns: u64, queue_ns: u64) -> Spent {
     let cpu_ns = cpu_ns.min(weight_ns);
     let queue_ns = queue_ns.min(weight_ns - cpu_ns);
     let single = seen.tasks < 2;
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn of(state: TaskState, tasks: usize, cpu_ns: u64, queue_ns: u64) -> (u64, u64) {
-        let seen = Seen { tasks, state: Some((state, 600)), dry: false };
+        let seen = GroupTick { tasks, state: Some((state, 600)), dry: false };
         let Spent { own_ns, queue_ns, .. } = spent(1000, &seen, cpu_ns, queue_ns);
         (own_ns, queue_ns)
     }

@@ -44,7 +44,7 @@ pub struct DryTimes {
 
 impl DryTimes {
     /// Whether a look at its tasks is needed.
-    pub fn wants_look(input: Input, state: TaskState) -> bool {
+    pub fn wants_sample(input: Input, state: TaskState) -> bool {
         input == Input::Empty && matches!(state, TaskState::Sleep | TaskState::Running)
     }
 
@@ -79,13 +79,13 @@ impl DryTimes {
                 false
             }
             (TaskState::Sleep | TaskState::Running, Some(tasks)) => {
-                self.look(state, tasks, weight_ns, cpu_ns)
+                self.sample(state, tasks, weight_ns, cpu_ns)
             }
             _ => false,
         }
     }
 
-    fn look(&mut self, state: TaskState, tasks: Vec<Moved>, weight_ns: u64, cpu_ns: u64) -> bool {
+    fn sample(&mut self, state: TaskState, tasks: Vec<Moved>, weight_ns: u64, cpu_ns: u64) -> bool {
         let since = match self.before.as_ref().map(|before| since(before, &tasks)) {
             Some(since) if since.iter().all(|(_, io)| io.read_bytes + io.write_bytes == 0) => since,
             // The first look, or bytes were moved in between.
@@ -177,8 +177,8 @@ mod tests {
     fn seen(ticks: &[(Input, TaskState, u64, u64, u64)]) -> Dry {
         let mut dry = DryTimes::default();
         for (input, state, bytes, calls, cpu_ns) in ticks {
-            let tasks =
-                DryTimes::wants_look(*input, *state).then(|| vec![(7, *state, io(*bytes, *calls))]);
+            let tasks = DryTimes::wants_sample(*input, *state)
+                .then(|| vec![(7, *state, io(*bytes, *calls))]);
             dry.tick(*input, *state, (10, *cpu_ns), tasks, || false);
         }
         dry.seen

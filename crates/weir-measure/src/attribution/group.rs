@@ -205,7 +205,7 @@ impl Group {
         // A stopped task still shows its last call; the record of stops overrides that.
         let state = if self.stopped { TaskState::Stopped } else { state };
         match span {
-            Some(_) => self.samples.add_look(),
+            Some(_) => self.samples.count_sample(),
             None => self.samples.add(state, weight_ns, on_cpu_permille),
         }
         let falls_asleep = state == TaskState::Sleep && self.now != Some(TaskState::Sleep);

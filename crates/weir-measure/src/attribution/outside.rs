@@ -7,7 +7,7 @@
 use super::classify::{Awaited, Endpoints, Hints};
 use super::files::Files;
 use super::peers::{Found, find, holds};
-use super::process::{Process, TaskLook, combine};
+use super::process::{Process, TaskSample, combine};
 use super::tcp;
 use crate::proc::{Descriptor, borrow, children, descriptor, identity};
 use std::collections::BTreeMap;
@@ -31,14 +31,14 @@ const SEEK_LOOKS: u64 = 8;
 /// The sockets for which a group waited.
 #[derive(Debug, Default)]
 pub struct Peers {
-    known: Vec<Known>,
+    known: Vec<KnownPeer>,
     /// How many processes are before these in the chain.
     depth: usize,
 }
 
 /// A socket and what is at its other end.
 #[derive(Debug)]
-struct Known {
+struct KnownPeer {
     socket: Descriptor,
     peer: Peer,
     found: Found,
@@ -62,7 +62,7 @@ impl Peers {
             return;
         }
         let position = position.unwrap_or_else(|| {
-            self.known.push(Known::new(socket, pid, fd));
+            self.known.push(KnownPeer::new(socket, pid, fd));
             self.known.len() - 1
         });
         let depth = self.depth;
@@ -71,10 +71,10 @@ impl Peers {
         known.keep_up(pid, fd, inside);
         known.peer.waited_ns += weight_ns;
         if let Some(watched) = &mut known.watched {
-            watched.look(weight_ns, depth, inside);
+            watched.sample(weight_ns, depth, inside);
         } else if known.found.owners.is_empty()
             && known.peer.kind != PeerKind::Listening
-            && let Some(look) = borrow(pid, fd).and_then(|socket| tcp::look(&socket))
+            && let Some(look) = borrow(pid, fd).and_then(|socket| tcp::sample(&socket))
         {
             let waits = known.peer.tcp.get_or_insert_with(|| TcpWaits::new(look));
             waits.add(look, writes, weight_ns);
@@ -114,10 +114,10 @@ impl Peers {
     }
 }
 
-impl Known {
-    fn new(socket: Descriptor, pid: Pid, fd: i32) -> Known {
+impl KnownPeer {
+    fn new(socket: Descriptor, pid: Pid, fd: i32) -> KnownPeer {
         let found = find(pid, fd);
-        Known { socket, peer: found.peer.clone(), found, notes: 0, watched: None }
+        KnownPeer { socket, peer: found.peer.clone(), found, notes: 0, watched: None }
     }
 
     /// Looks again for what is at the other end, where it was not known or may have changed: a
@@ -183,15 +183,15 @@ impl Watched {
     ///
     /// A process that has children waits for them or for its clients, so only what it computes
     /// counts, unless its children show nothing.
-    fn look(&mut self, weight_ns: u64, depth: usize, inside: &dyn Fn(Pid) -> bool) {
+    fn sample(&mut self, weight_ns: u64, depth: usize, inside: &dyn Fn(Pid) -> bool) {
         if self.looks.is_multiple_of(SEEK_LOOKS) {
             self.seek(inside);
         }
         self.looks += 1;
         let first = self.looks == 1;
-        let mut seen: Vec<(Pid, TaskLook)> = Vec::new();
+        let mut seen: Vec<(Pid, TaskSample)> = Vec::new();
         for process in self.members.values_mut() {
-            let (looks, _) = process.look(&Endpoints::default(), Hints::default(), true);
+            let (looks, _) = process.sample(&Endpoints::default(), Hints::default(), true);
             // The first look has no CPU time to compare with.
             let looks =
                 looks.into_iter().filter(|look| !look.hidden || look.state != TaskState::Unknown);
@@ -200,10 +200,10 @@ impl Watched {
         if first {
             return;
         }
-        let works = |(pid, look): &&(Pid, TaskLook)| {
+        let works = |(pid, look): &&(Pid, TaskSample)| {
             look.state == TaskState::Running || !self.parents.contains(pid)
         };
-        let some: Vec<&(Pid, TaskLook)> = seen.iter().filter(works).collect();
+        let some: Vec<&(Pid, TaskSample)> = seen.iter().filter(works).collect();
         let among = if some.is_empty() { seen.iter().collect() } else { some };
         let mut strongest = None;
         among.iter().for_each(|(_, look)| combine(&mut strongest, look));

@@ -162,7 +162,7 @@ impl PipeWatch {
 
     /// Samples the pipe with weight `weight_ns`, and grows it when its sizing decides so. `None`
     /// when neither end can be borrowed any more.
-    pub fn look(&mut self, weight_ns: u64) -> Option<Fill> {
+    pub fn sample(&mut self, weight_ns: u64) -> Option<Fill> {
         let writer = self.writer.as_ref().and_then(|end| end.borrow(&self.identity));
         let reader = match writer {
             Some(_) => None,
@@ -342,11 +342,11 @@ mod tests {
     #[test]
     fn tells_fill_and_full_by_pages_not_bytes() {
         let (mut watch, _reader, writer) = watch(None);
-        assert_eq!(watch.look(10).expect("seen").bytes, 0);
+        assert_eq!(watch.sample(10).expect("seen").bytes, 0);
         rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).expect("non-blocking");
         // 4,095 bytes do not fit behind 4,095: each such write takes a page of its own.
         while rustix::io::write(&writer, &[7; 4095]).is_ok_and(|n| n == 4095) {}
-        let fill = watch.look(30).expect("seen");
+        let fill = watch.sample(30).expect("seen");
         assert!(fill.full && fill.bytes < fill.capacity_bytes);
         assert_eq!((watch.totals.full_ns, watch.totals.empty_ns), (30, 10));
         assert_eq!((watch.totals.seen.times_full, watch.totals.seen.times_empty), (1, 1));
@@ -358,14 +358,14 @@ mod tests {
         let (mut watch, _reader, writer) =
             watch_with(None, PipeFlags::DIRECT | PipeFlags::NONBLOCK);
         while rustix::io::write(&writer, b"x").is_ok() {}
-        assert!(!watch.look(1).expect("seen").full, "one look says too little to poll it");
-        let fill = watch.look(1).expect("seen");
+        assert!(!watch.sample(1).expect("seen").full, "one look says too little to poll it");
+        let fill = watch.sample(1).expect("seen");
         assert!(fill.full && fill.bytes < fill.capacity_bytes / 1000, "{fill:?}");
         let (mut wanted, _reader, writer) =
             watch_with(None, PipeFlags::DIRECT | PipeFlags::NONBLOCK);
         while rustix::io::write(&writer, b"x").is_ok() {}
         wanted.is_wanted = true;
-        assert!(wanted.look(1).expect("seen").full, "its writer waits");
+        assert!(wanted.sample(1).expect("seen").full, "its writer waits");
     }
 
     #[test]
@@ -374,22 +374,22 @@ mod tests {
         let mut buffer = vec![0; 65_536];
         for _ in 0..10 {
             rustix::io::write(&writer, &buffer).expect("room");
-            watch.look(1);
+            watch.sample(1);
             rustix::io::read(&reader, &mut buffer).expect("data");
-            watch.look(1);
+            watch.sample(1);
         }
-        assert_eq!(watch.look(1).expect("seen").capacity_bytes, 131_072);
+        assert_eq!(watch.sample(1).expect("seen").capacity_bytes, 131_072);
         assert_eq!(watch.totals.seen.resized_bytes, None, "weir did it");
     }
 
     #[test]
     fn a_pipe_that_a_stage_enlarged_is_never_fuller_than_full() {
         let (mut watch, _reader, writer) = watch(None);
-        assert_eq!(watch.look(10).expect("seen").capacity_bytes, 65_536);
+        assert_eq!(watch.sample(10).expect("seen").capacity_bytes, 65_536);
         fcntl_setpipe_size(&writer, 1 << 20).expect("enlarged");
         rustix::io::write(&writer, &vec![7; 1 << 19]).expect("room");
         assert_eq!(watch.totals.seen.resized_bytes, None);
-        let fill = watch.look(10).expect("seen");
+        let fill = watch.sample(10).expect("seen");
         assert_eq!(watch.totals.seen.resized_bytes, Some(1 << 20));
         assert_eq!((fill.bytes, fill.capacity_bytes, fill.full), (1 << 19, 1 << 20, false));
         assert_eq!(
@@ -403,10 +403,10 @@ mod tests {
     fn a_pipe_that_a_stage_made_smaller_was_never_fuller_than_full() {
         let (mut watch, reader, writer) = watch(None);
         rustix::io::write(&writer, &[7; 65_536]).expect("room");
-        watch.look(10);
+        watch.sample(10);
         rustix::io::read(&reader, &mut [0; 65_536]).expect("data");
         fcntl_setpipe_size(&writer, 4096).expect("made smaller");
-        watch.look(10);
+        watch.sample(10);
         let seen = watch.record(0, 1, 1 << 20);
         assert_eq!((seen.max_fill, seen.capacity_bytes), (1.0, 4096));
     }
@@ -436,6 +436,6 @@ mod tests {
         let (mut watch, _reader, _writer) = watch(None);
         let (other, _other_writer) = rustix::pipe::pipe().expect("a pipe");
         watch.identity = Descriptor::of(&other).expect("known");
-        assert_eq!(watch.look(1), None);
+        assert_eq!(watch.sample(1), None);
     }
 }

@@ -20,7 +20,7 @@ pub struct Positions {
 
 impl Positions {
     /// Notes the present position of process `pid`, at its look number `looks`.
-    pub fn look(&mut self, pid: Pid, looks: u64) {
+    pub fn sample(&mut self, pid: Pid, looks: u64) {
         let same = |(fd, file): &(i32, Descriptor)| descriptor(pid, *fd) == Some(*file);
         if self.now.filter(same).is_none() {
             self.before_bytes = self.bytes();
@@ -67,12 +67,12 @@ mod tests {
         let mut lines = BufReader::new(shell.stdout.take().expect("piped"));
         let (pid, mut positions, mut line) = (shell.id() as Pid, Positions::default(), Vec::new());
         lines.read_until(b'\n', &mut line).expect("a line");
-        positions.look(pid, 1);
+        positions.sample(pid, 1);
         assert_eq!(positions.bytes(), 3000);
         let mut input = shell.stdin.take().expect("piped");
         std::io::Write::write_all(&mut input, b"\n").expect("written");
         lines.read_until(b'\n', &mut line).expect("a line");
-        positions.look(pid, 2);
+        positions.sample(pid, 2);
         assert_eq!(positions.bytes(), 8000);
         drop(input);
         shell.wait().expect("waited");

@@ -106,7 +106,7 @@ struct Task {
 
 /// The result of one look at a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TaskLook {
+pub struct TaskSample {
     /// Its state.
     pub state: TaskState,
     /// For a running task, the share of the time since the last look in which it had a CPU.
@@ -121,7 +121,7 @@ pub struct TaskLook {
     pub call: Option<Call>,
 }
 
-impl TaskLook {
+impl TaskSample {
     /// Whether it waits to write to its standard error, which is a pipe that is not an output of
     /// its stage.
     pub fn waits_for_err(&self) -> bool {
@@ -154,7 +154,7 @@ impl Unreaped {
 }
 
 /// Keeps the strongest state; for several running tasks, the chance that one had a CPU.
-pub fn combine(strongest: &mut Option<(TaskState, u32)>, look: &TaskLook) {
+pub fn combine(strongest: &mut Option<(TaskState, u32)>, look: &TaskSample) {
     let (state, on_cpu) = (look.state, look.on_cpu_permille);
     *strongest = match *strongest {
         Some((TaskState::Running, before)) if state == TaskState::Running => {
@@ -252,19 +252,19 @@ impl Process {
 
     /// Looks at every task; `with_sched` also reads the CPU time of each. Returns the result, and
     /// the totals of the tasks that ended since the last look.
-    pub fn look(
+    pub fn sample(
         &mut self,
         ends: &Endpoints,
         hints: Hints,
         with_sched: bool,
-    ) -> (Vec<TaskLook>, Sched) {
+    ) -> (Vec<TaskSample>, Sched) {
         self.looks += 1;
         let pid = self.pid;
         if self.may_splice == Some(true) {
-            self.positions.look(pid, self.looks);
+            self.positions.sample(pid, self.looks);
         }
         let (mut seen, mut gone) = (Vec::with_capacity(self.tasks.len()), Sched::default());
-        self.tasks.retain_mut(|task| match task.look(pid, ends, hints, with_sched) {
+        self.tasks.retain_mut(|task| match task.sample(pid, ends, hints, with_sched) {
             Some(look) => {
                 seen.push(look);
                 true
@@ -288,7 +288,7 @@ impl Process {
         let is_new = name != self.name;
         // It enters its control group at the start, before it becomes its program.
         if self.looks > 1 {
-            self.confines.look(pid);
+            self.confines.sample(pid);
         }
         // Libraries are mapped after the start, and a few later. What was read of a file is kept.
         if is_new || self.looks.is_power_of_two() || self.looks.is_multiple_of(64) {
@@ -365,7 +365,7 @@ impl Process {
 
     /// Reads its final totals, if it still exists, running or ended: CPU time and its division,
     /// bytes. Returns its state letter and its parent.
-    pub fn last_look(&mut self) -> Option<(u8, Pid)> {
+    pub fn last_sample(&mut self) -> Option<(u8, Pid)> {
         let stat = Stat::of(self.pid)?;
         for task in &mut self.tasks {
             task.measure_on_cpu();
@@ -413,11 +413,18 @@ impl Task {
     }
 
     /// Looks at the task; `None` when it has ended.
-    fn look(&mut self, pid: Pid, ends: &Endpoints, hints: Hints, sched: bool) -> Option<TaskLook> {
+    fn sample(
+        &mut self,
+        pid: Pid,
+        ends: &Endpoints,
+        hints: Hints,
+        sched: bool,
+    ) -> Option<TaskSample> {
         if sched {
             self.on_cpu_permille = self.measure_on_cpu();
         }
-        let mut look = TaskLook { on_cpu_permille: self.on_cpu_permille, ..TaskLook::default() };
+        let mut look =
+            TaskSample { on_cpu_permille: self.on_cpu_permille, ..TaskSample::default() };
         let mut buffer = [0; 256];
         let read = match &self.syscall {
             Ok(file) => file.read(&mut buffer),
@@ -515,7 +522,7 @@ mod tests {
         let mut process = Process::new(child.id() as Pid, 0);
         (0..200_000).any(|_| {
             std::thread::yield_now();
-            process.look(ends, Hints::default(), true).0.iter().any(|look| look.state == state)
+            process.sample(ends, Hints::default(), true).0.iter().any(|look| look.state == state)
         })
     }
 
@@ -557,7 +564,7 @@ mod tests {
         let mut child = Command::new("true").spawn().expect("true");
         let mut process = Process::new(child.id() as Pid, 0);
         child.wait().expect("waited");
-        let (seen, _) = process.look(&Endpoints::default(), Hints::default(), true);
+        let (seen, _) = process.sample(&Endpoints::default(), Hints::default(), true);
         assert_eq!(seen, vec![]);
     }
 }

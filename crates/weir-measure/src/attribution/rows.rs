@@ -11,7 +11,7 @@ use super::diag::unix_peer;
 use super::files::longest_read;
 use super::group::{Group, MOST_GROUPS, MoreEnd, describe, hints, is_due};
 use super::pipes::{Fill, PipeWatch};
-use super::process::{Process, TaskLook, combine};
+use super::process::{Process, TaskSample, combine};
 use crate::proc::{Descriptor, FileKind, access, descriptor, descriptors, is_anonymous_pipe, link};
 use weir_doctor::programs::reads_again;
 use weir_doctor::state::TaskState;
@@ -51,12 +51,12 @@ impl Rows {
 
     /// Begins a tick: looks at the pipes.
     pub fn begin(&mut self, weight_ns: u64) {
-        let seen = |pipe: &mut PipeWatch| Some((pipe.identity, pipe.look(weight_ns)?));
+        let seen = |pipe: &mut PipeWatch| Some((pipe.identity, pipe.sample(weight_ns)?));
         self.fills = self.pipes.iter_mut().filter_map(seen).collect();
     }
 
     /// Takes the looks at the tasks of a process, whose row this is.
-    pub fn look(&mut self, row: usize, process: &Process, looks: &[TaskLook]) {
+    pub fn sample(&mut self, row: usize, process: &Process, looks: &[TaskSample]) {
         let group = &mut self.groups[row];
         if (is_due(process.looks, true) || group.ends_due) && refresh_ends(group, process) {
             watch(&mut self.pipes, process.pid, group, None);
@@ -67,7 +67,7 @@ impl Rows {
             let state = own_state(process.pid, look, group, hints, true);
             group.hidden |= look.hidden;
             group.uncounted |= look.uncounted;
-            combine(&mut group.tick.0, &TaskLook { state, ..*look });
+            combine(&mut group.tick.0, &TaskSample { state, ..*look });
         }
         if is_due(process.looks, true) {
             describe(group, process);
@@ -75,7 +75,7 @@ impl Rows {
     }
 
     /// Returns the state of a task as its row sees it.
-    pub fn state(&self, row: usize, pid: Pid, look: &TaskLook) -> TaskState {
+    pub fn state(&self, row: usize, pid: Pid, look: &TaskSample) -> TaskState {
         let Some(group) = self.groups.get(row) else { return look.state };
         own_state(pid, look, group, hints(&group.ends, &self.fills), true)
     }
@@ -99,7 +99,13 @@ impl Rows {
 
 /// Returns the state of a task relative to the pipes of its own process. `anew`: it was classified
 /// by the input and output of others.
-pub fn own_state(pid: Pid, look: &TaskLook, group: &Group, hints: Hints, anew: bool) -> TaskState {
+pub fn own_state(
+    pid: Pid,
+    look: &TaskSample,
+    group: &Group,
+    hints: Hints,
+    anew: bool,
+) -> TaskState {
     let Some(call) = look.call else { return look.state };
     let fixed = matches!(look.state, TaskState::Running | TaskState::Disk | TaskState::Stopped);
     if fixed || look.hidden {

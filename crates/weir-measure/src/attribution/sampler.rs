@@ -8,11 +8,11 @@ pub use population::Grouping;
 
 use super::births::Census;
 use super::classify::Endpoints;
-use super::course::{Course, Seen};
+use super::course::{Course, GroupTick};
 use super::dry::DryTimes;
 use super::group::{Group, describe, hints, input, is_due};
 use super::pipes::{Fill, PipeWatch};
-use super::process::{Process, TaskLook, combine};
+use super::process::{Process, TaskSample, combine};
 use super::rows;
 use super::tree::Discovery;
 use crate::lives::{Adopted, Life, Lives};
@@ -165,12 +165,12 @@ impl Sampler {
         self.ticks += 1;
         self.weight_ns = weight_ns;
         self.find(now_ns);
-        let fills = self.look_at_pipes(now_ns, weight_ns);
+        let fills = self.sample_pipes(now_ns, weight_ns);
         self.follow(Some(&fills));
         let each = self.population.is_each();
         let Population { processes, groups, rows, .. } = &mut self.population;
         rows.begin(weight_ns);
-        let mut seen = vec![Seen::default(); groups.len()];
+        let mut seen = vec![GroupTick::default(); groups.len()];
         let mut has_children = vec![false; groups.len()];
         let (mut dead, mut waits) = (Vec::new(), Vec::new());
         for process in processes.values_mut() {
@@ -181,16 +181,16 @@ impl Sampler {
             }
             let hints = hints(&group.ends, &fills);
             // Phases are cut by the CPU time between two looks.
-            let (mut looks, gone) = process.look(&group.ends, hints, true);
+            let (mut looks, gone) = process.sample(&group.ends, hints, true);
             if !group.more_ends.is_empty() {
                 for look in &mut looks {
                     look.state = rows::own_state(process.pid, look, group, hints, false);
                 }
             }
             if let Some(row) = process.row {
-                rows.look(row, process, &looks);
+                rows.sample(row, process, &looks);
             }
-            self.tracer.tell(process, &looks);
+            self.tracer.report(process, &looks);
             group.gone = group.gone.plus(gone);
             seen[process.group].tasks += looks.len();
             for look in &looks {
@@ -200,7 +200,7 @@ impl Sampler {
                 combine(&mut seen[process.group].state, look);
             }
             let found =
-                |look: &TaskLook| Some((process.group, process.pid, look.state, look.awaited?));
+                |look: &TaskSample| Some((process.group, process.pid, look.state, look.awaited?));
             waits.extend(looks.iter().filter_map(found));
             // A process that ended before its first look existed all the same.
             if !looks.is_empty() || process.looks == 1 {
@@ -223,8 +223,8 @@ impl Sampler {
         }
         self.looked_at = seen.iter().map(|group| group.tasks).sum();
         let totals = self.population.totals();
-        self.population.bury(&dead, &mut self.tracer);
-        self.population.look_again(&mut seen, &fills);
+        self.population.remove_dead(&dead, &mut self.tracer);
+        self.population.sample_again(&mut seen, &fills);
         self.population.note_waits(&waits, &seen, weight_ns);
         self.note_dry(&mut seen, &totals, &fills);
         for (group, has_children) in self.population.groups.iter_mut().zip(has_children) {
@@ -234,7 +234,7 @@ impl Sampler {
     }
 
     /// Looks at the fill of each pipe.
-    fn look_at_pipes(&mut self, now_ns: u64, weight_ns: u64) -> Vec<(Descriptor, Fill)> {
+    fn sample_pipes(&mut self, now_ns: u64, weight_ns: u64) -> Vec<(Descriptor, Fill)> {
         let mut fills = Vec::with_capacity(self.pipes.len());
         let groups = &self.population.groups;
         for (at, pipe) in self.pipes.iter_mut().enumerate() {
@@ -242,7 +242,7 @@ impl Sampler {
                 group.now == Some(TaskState::BlockedOut) && group.ends.output == Some(pipe.identity)
             };
             pipe.is_wanted = groups.iter().any(waits);
-            let Some(fill) = pipe.look(weight_ns) else { continue };
+            let Some(fill) = pipe.sample(weight_ns) else { continue };
             if let Some(history) = &mut self.history {
                 history.add_fill(at, fill.bytes, now_ns, weight_ns);
             }
@@ -252,7 +252,7 @@ impl Sampler {
     }
 
     /// Notes what groups did whose input is empty.
-    fn note_dry(&mut self, seen: &mut [Seen], totals: &[Sched], fills: &[(Descriptor, Fill)]) {
+    fn note_dry(&mut self, seen: &mut [GroupTick], totals: &[Sched], fills: &[(Descriptor, Fill)]) {
         let Population { processes, groups, .. } = &mut self.population;
         for (position, seen) in seen.iter_mut().enumerate() {
             let group = &mut groups[position];
@@ -260,7 +260,7 @@ impl Sampler {
                 continue;
             };
             let input = input(&group.ends, fills);
-            let tasks = DryTimes::wants_look(input, state).then(|| {
+            let tasks = DryTimes::wants_sample(input, state).then(|| {
                 let members = processes.values_mut().filter(|it| it.group == position);
                 let moved: Option<Vec<_>> = members.map(Process::moved).collect();
                 moved.map(|tasks| tasks.concat())
@@ -276,12 +276,12 @@ impl Sampler {
     }
 
     /// Adds what a tick showed of each group to the sums.
-    fn end_tick(&mut self, seen: &[Seen], totals: &[Sched], now_ns: u64) {
+    fn end_tick(&mut self, seen: &[GroupTick], totals: &[Sched], now_ns: u64) {
         let (weight_ns, each) = (self.weight_ns, self.population.is_each());
         let Population { groups, rows, .. } = &mut self.population;
         self.tracer.hand_over(groups, rows);
         for (position, group) in groups.iter_mut().enumerate() {
-            let Seen { tasks, state, .. } = seen[position];
+            let GroupTick { tasks, state, .. } = seen[position];
             group.add_tick(state, tasks, now_ns, weight_ns);
             let now = group.now.filter(|_| !group.ended && state.is_some());
             if let (Some(now), Some(history)) = (now, &mut self.history) {
@@ -289,7 +289,7 @@ impl Sampler {
             }
         }
         if !each {
-            self.course.add(now_ns, weight_ns, totals, |group| Seen {
+            self.course.add(now_ns, weight_ns, totals, |group| GroupTick {
                 state: seen[group].state.filter(|_| !groups[group].ended),
                 ..seen[group]
             });
@@ -305,7 +305,7 @@ impl Sampler {
 
     /// Looks for new processes and threads at the start of a tick.
     pub fn find(&mut self, now_ns: u64) {
-        for found in self.discovery.look(now_ns, &mut self.population.processes) {
+        for found in self.discovery.sample(now_ns, &mut self.population.processes) {
             self.population.add_found(found, now_ns, self.weight_ns / 2);
         }
     }

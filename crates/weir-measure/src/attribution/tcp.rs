@@ -3,22 +3,22 @@
 use crate::bytes;
 use crate::sys::socket::tcp_info;
 use std::os::fd::OwnedFd;
-use weir_doctor::facts::TcpLook;
+use weir_doctor::facts::TcpSample;
 
 /// Returns the figures of a TCP socket; `None` for another one.
-pub fn look(socket: &OwnedFd) -> Option<TcpLook> {
+pub fn sample(socket: &OwnedFd) -> Option<TcpSample> {
     let (info, length) = tcp_info(socket)?;
     parse(info.get(..length)?)
 }
 
 /// Parses the structure. Its later fields are missing in older kernels and then 0.
-fn parse(info: &[u8]) -> Option<TcpLook> {
+fn parse(info: &[u8]) -> Option<TcpSample> {
     let word = |at: usize| bytes::word(info, at).map_or(0, u64::from);
     let long = |at: usize| bytes::long(info, at).unwrap_or(0);
     let (us, ms) = (1_000, 1_000_000);
     // The last field that every kernel since Linux 4.9 has.
     const LEAST_BYTES: usize = 168;
-    (info.len() >= LEAST_BYTES).then(|| TcpLook {
+    (info.len() >= LEAST_BYTES).then(|| TcpSample {
         unacked: word(24),
         unsent_bytes: word(144),
         silent_ns: word(52) * ms,
@@ -55,7 +55,7 @@ mod tests {
         far.read_exact(&mut [0; 5000]).expect("read");
         far.write_all(&[7; 300]).expect("written");
         near.read_exact(&mut [0; 300]).expect("read");
-        let look = look(&OwnedFd::from(near)).expect("a connection");
+        let look = sample(&OwnedFd::from(near)).expect("a connection");
         assert_eq!((look.received_bytes, look.sent_segments > 0), (300, true));
         assert!(look.acked_bytes >= 5000 && look.rtt_ns > 0 && look.rtt_ns < 1_000_000_000);
         assert!(look.min_rtt_ns > 0 && look.min_rtt_ns <= 1_000_000_000);

@@ -56,12 +56,12 @@ impl Discovery {
 
     /// Adds new threads to the known processes and returns new processes whose parent is known,
     /// parents before their children.
-    pub fn look(
+    pub fn sample(
         &mut self,
         now_ns: u64,
         known: &mut BTreeMap<Pid, Process>,
     ) -> Vec<ProcessIdentity> {
-        self.look_at_met();
+        self.sample_met();
         let newest = self.loadavg.as_ref().and_then(last_id);
         self.count(newest);
         let new_ids = match (self.seen, newest) {
@@ -104,7 +104,7 @@ impl Discovery {
     }
 
     /// Counts those of the ids met at the last look that have ended already.
-    fn look_at_met(&mut self) {
+    fn sample_met(&mut self) {
         let gone = self.met.drain(..).filter(|id| !is_taken(*id)).count() as u64;
         self.census.others_once += gone;
     }
@@ -190,7 +190,7 @@ mod tests {
         let mut known = BTreeMap::from([(pid, Process::new(pid, 0))]);
         let mut most = 0;
         for round in 1..20_000 {
-            for child in discovery.look(round * WALK_NS, &mut known) {
+            for child in discovery.sample(round * WALK_NS, &mut known) {
                 known.insert(child.pid, Process::new(child.pid, 0));
             }
             most = most.max(known.len());

@@ -81,7 +81,7 @@ impl HostPipe {
 
 /// The result of one look at all pipes.
 #[derive(Clone, Debug, Default)]
-pub struct Look {
+pub struct PipesSnapshot {
     /// The pipes.
     pub pipes: Vec<HostPipe>,
     /// Processes whose descriptors this user may not see.
@@ -135,7 +135,7 @@ impl HostPipes {
     }
 
     /// Looks at all pipes. With `all`, those of a single process are among them.
-    pub fn look(&mut self, all: bool) -> Look {
+    pub fn snapshot(&mut self, all: bool) -> PipesSnapshot {
         let mut sweep = Sweep::default();
         let (own, begun) = (std::process::id() as Pid, Instant::now());
         let mut others = processes().into_iter().filter(|pid| *pid != own).peekable();
@@ -177,7 +177,7 @@ impl HostPipes {
             }
         }
         self.before = Some((counts, limits, now));
-        Look { pipes, unseen, left_out }
+        PipesSnapshot { pipes, unseen, left_out }
     }
 }
 
@@ -285,7 +285,7 @@ fn fill(pipe: &HostPipe) -> Option<Fill> {
         if let Some(reader) = pipe.readers.get(at) {
             watch.set_reader(reader.pid, reader.fd);
         }
-        watch.look(0)
+        watch.sample(0)
     })
 }
 

@@ -78,7 +78,7 @@ pub struct Between<'a> {
 
 /// What one side of a pipe counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Side {
+struct EndRate {
     bytes: u64,
     /// Whether the processes that moved bytes have nothing else in this direction.
     sole: bool,
@@ -96,13 +96,13 @@ impl Between<'_> {
     }
 
     /// Returns what one side counted; `None` where a holder's count is hidden or new.
-    fn side(&self, pipe: &HostPipe, writes: bool, programs: &mut Programs) -> Option<Side> {
+    fn side(&self, pipe: &HostPipe, writes: bool, programs: &mut Programs) -> Option<EndRate> {
         let target = Target::Pipe(pipe.identity.device, pipe.identity.inode);
         let holders = if writes { &pipe.writers } else { &pipe.readers };
         if holders.is_empty() {
             return None;
         }
-        let mut side = Side { bytes: 0, sole: true, all: true };
+        let mut side = EndRate { bytes: 0, sole: true, all: true };
         for holder in holders {
             let (then, now) = (self.before.get(&holder.pid)?, self.now.get(&holder.pid)?);
             let moved = |counts: &Counts| {
@@ -124,7 +124,7 @@ impl Between<'_> {
 }
 
 /// Decides what the counts of the reading and of the writing side say about the pipe.
-fn decide(sides: [Option<Side>; 2]) -> Option<(u64, RateQuality)> {
+fn decide(sides: [Option<EndRate>; 2]) -> Option<(u64, RateQuality)> {
     let known = || sides.iter().flatten();
     if let Some(exact) = known().find(|side| side.sole && side.all) {
         return Some((exact.bytes, RateQuality::Counted));
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_count_is_that_of_the_pipe_only_without_another_way() {
-        let side = |bytes, sole, all| Some(Side { bytes, sole, all });
+        let side = |bytes, sole, all| Some(EndRate { bytes, sole, all });
         use RateQuality::{AtLeast, AtMost, Counted};
         assert_eq!(decide([side(5, true, true), side(9, false, true)]), Some((5, Counted)));
         assert_eq!(decide([side(5, false, true), side(9, true, true)]), Some((9, Counted)));

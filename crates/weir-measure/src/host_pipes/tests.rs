@@ -20,7 +20,7 @@ fn look_until(writer: Pid, reader: Pid, mut is: impl FnMut(&HostPipe) -> bool) -
     let mut looks = HostPipes::new();
     let until = Instant::now() + Duration::from_secs(30);
     loop {
-        let look = looks.look(false);
+        let look = looks.snapshot(false);
         let has = |holders: &[Holder], pid: Pid| holders.iter().any(|holder| holder.pid == pid);
         let found =
             look.pipes.into_iter().find(|it| has(&it.writers, writer) && has(&it.readers, reader));

@@ -201,7 +201,7 @@ mod tests {
         let bash = || Some((String::from("bash"), String::from("bash -c x")));
         let sampled = |program: &str| {
             let mut group = Group::new(7, Endpoints::default(), 5);
-            (0..20).for_each(|_| group.samples.add_look());
+            (0..20).for_each(|_| group.samples.count_sample());
             group.program = program.to_owned();
             group.command = String::from("seq 1 9");
             group

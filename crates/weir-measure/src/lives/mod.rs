@@ -191,7 +191,7 @@ impl Lives {
                 }
                 None => drop(self.of.remove(&event.task)),
             },
-            EventKind::Exec => self.look(event.pid, at_ns),
+            EventKind::Exec => self.sample(event.pid, at_ns),
             EventKind::Exit(status) => {
                 if let Some(at) = self.of.get(&event.task) {
                     let life = &mut self.all[*at];
@@ -214,7 +214,7 @@ impl Lives {
     }
 
     /// Looks at a process that has just become another program. It may have ended already.
-    fn look(&mut self, pid: Pid, now_ns: u64) {
+    fn sample(&mut self, pid: Pid, now_ns: u64) {
         let Some(at) = self.of.get(&pid) else { return };
         let life = &mut self.all[*at];
         let is_start = life.parent.is_none() && !life.executed;

@@ -25,7 +25,7 @@ pub(super) struct RunSurroundings {
 }
 
 impl RunSurroundings {
-    pub fn look() -> RunSurroundings {
+    pub fn sample() -> RunSurroundings {
         let limits = quota::limits();
         RunSurroundings {
             cpus: HostCpu::read_beside(&machine::allowed_cpus(), limits.clone()),
@@ -38,7 +38,7 @@ impl RunSurroundings {
 
     /// Looks at the surroundings of processes that run already.
     pub fn of(pids: impl Iterator<Item = Pid>) -> RunSurroundings {
-        RunSurroundings { each: Some(EachLimits::of(pids)), ..RunSurroundings::look() }
+        RunSurroundings { each: Some(EachLimits::of(pids)), ..RunSurroundings::sample() }
     }
 
     /// Sets what happened since. `unreaped_ns` of CPU time also belongs to the run, although nobody

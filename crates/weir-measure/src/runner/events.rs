@@ -51,7 +51,7 @@ impl RunningJob {
     pub(super) fn take_turn(&mut self, watcher: &mut dyn Watcher, woken: Woken) {
         let since_ns = self.heard_ns;
         let was_stopped = self.all_stopped();
-        let turn = self.look_at_children(watcher, woken);
+        let turn = self.reap_children(watcher, woken);
         // What stopped all stages woke this process at that moment, and so did what ended the stop.
         if was_stopped || turn.signs.show_stop() {
             self.clock.leave_out_since(since_ns);
@@ -101,7 +101,7 @@ impl RunningJob {
             let Some(group) = live.started_group() else { continue };
             if let Some(left) = live.left.as_mut().filter(|left| left.is_due(since_ns)) {
                 let told = self.sampler.lives.iter().flat_map(|lives| lives.alive_of(group));
-                left.look(told, &self.sampler.pipes[position].identity);
+                left.sample(told, &self.sampler.pipes[position].identity);
             }
         }
     }
@@ -123,7 +123,7 @@ impl RunningJob {
     }
 
     /// Hears of signals; whether this process was continued.
-    pub(super) fn hear(&mut self, watcher: &mut dyn Watcher) -> bool {
+    pub(super) fn handle_events(&mut self, watcher: &mut dyn Watcher) -> bool {
         self.heard_ns = self.clock.now_ns();
         let before = self.heard.len();
         self.heard.extend(watcher.signals());
@@ -132,9 +132,9 @@ impl RunningJob {
         continued
     }
 
-    fn look_at_children(&mut self, watcher: &mut dyn Watcher, woken: Woken) -> Turn {
+    fn reap_children(&mut self, watcher: &mut dyn Watcher, woken: Woken) -> Turn {
         let mut turn = Turn::default();
-        let mut continued = self.hear(watcher);
+        let mut continued = self.handle_events(watcher);
         let mut look = continued || woken.by_stage || child_changed();
         let mut waits = DYING_WAITS;
         // This process may have been stopped and continued between hearing and looking.
@@ -144,7 +144,7 @@ impl RunningJob {
                 self.take_changes(position, &mut turn);
             }
             turn.signs.told |= signals::take_child_stopped();
-            continued = self.hear(watcher);
+            continued = self.handle_events(watcher);
             // A stage that dies as it continues has lost the sign of that, and has not yet ended.
             let may_die = turn.signs.here && turn.signs.told && !turn.signs.show_stop();
             look = continued || may_die && waits > 0;
@@ -195,7 +195,7 @@ impl RunningJob {
         since_ns: u64,
         children: impl Iterator<Item = &'a Child>,
     ) {
-        if !self.hear(watcher) {
+        if !self.handle_events(watcher) {
             return;
         }
         // Before there is a stage, this process is the whole job.

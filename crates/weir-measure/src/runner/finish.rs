@@ -221,7 +221,7 @@ impl RunningJob {
             run.settle_unseen_waits();
             let totals: Vec<_> = self.sampler.pipes.iter().map(|watch| &watch.totals).collect();
             bytes::settle(&mut run.stages, &mut run.pipes, &totals, &self.hints());
-            super::script::look_inside(&mut run, &self.sampler, self.limit_bytes, job);
+            super::script::add_inner_groups(&mut run, &self.sampler, self.limit_bytes, job);
             run.phases = if blind { Vec::new() } else { self.phases(&run, start_ns) };
         }
         run.notes.extend(closed_notes(job.closed).map(String::from));

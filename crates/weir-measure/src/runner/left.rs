@@ -40,7 +40,7 @@ impl LeftBehind {
     }
 
     /// Looks for who has the pipe open, also among those of which the kernel told.
-    pub fn look(&mut self, told: impl Iterator<Item = Pid>, pipe: &Descriptor) {
+    pub fn sample(&mut self, told: impl Iterator<Item = Pid>, pipe: &Descriptor) {
         self.looks += 1;
         let mut pids: Vec<Pid> = self.sampled.iter().copied().chain(told).collect();
         pids.sort_by_key(|pid| *pid);

@@ -11,13 +11,13 @@ const MOST_PART_NS: u64 = 100_000;
 /// one back. The guest's clocks count that as work. Longer pauses would not make it less: the longer
 /// a pause, the more pages are gone.
 #[derive(Debug, Default)]
-pub struct LookCosts {
+pub struct SampleCosts {
     mean_ns: u64,
     /// The tasks of the last look, and one more.
     parts: u64,
 }
 
-impl LookCosts {
+impl SampleCosts {
     /// Adds a look at so many tasks.
     pub fn add(&mut self, cost_ns: u64, tasks: usize) {
         // One dear look, as for the peer of a socket, makes no long gap.
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn what_the_tasks_do_not_explain_does_not_count() {
-        let mut costs = LookCosts::default();
+        let mut costs = SampleCosts::default();
         assert_eq!(costs.usual_ns(), 0);
         (0..100).for_each(|_| costs.add(2_000_000, 3));
         assert_eq!(costs.usual_ns(), 4 * MOST_PART_NS);

@@ -1,7 +1,7 @@
 //! The looks of the sampler: when the next one is due, what each does, and for how long a time it
 //! stands.
 
-use super::look_costs::LookCosts;
+use super::look_costs::SampleCosts;
 use crate::attribution::Sampler;
 use crate::hot::Profiler;
 use weir_policy::random::Random;
@@ -18,19 +18,19 @@ const COST_SHIFT: u32 = 6;
 const LONGEST_TICKS: u64 = 20;
 
 /// The looks of one run or watch.
-pub struct Looks {
+pub struct SampleTimes {
     tick_ns: u64,
     random: Random,
-    costs: LookCosts,
+    costs: SampleCosts,
     last_ns: u64,
     due_ns: u64,
 }
 
-impl Looks {
+impl SampleTimes {
     /// Creates looks about `tick_ns` apart, the first of which is due at `start_ns`.
-    pub fn new(seed: u64, tick_ns: u64, start_ns: u64) -> Looks {
-        let (random, costs) = (Random::new(seed), LookCosts::default());
-        Looks { tick_ns, random, costs, last_ns: start_ns, due_ns: start_ns }
+    pub fn new(seed: u64, tick_ns: u64, start_ns: u64) -> SampleTimes {
+        let (random, costs) = (Random::new(seed), SampleCosts::default());
+        SampleTimes { tick_ns, random, costs, last_ns: start_ns, due_ns: start_ns }
     }
 
     /// Returns when the next look is due.
@@ -39,15 +39,15 @@ impl Looks {
     }
 
     /// Looks at the states of all tasks and at the functions in which they compute.
-    pub fn look(&mut self, now_ns: u64, sampler: &mut Sampler, profiler: Option<&mut Profiler>) {
+    pub fn sample(&mut self, now_ns: u64, sampler: &mut Sampler, profiler: Option<&mut Profiler>) {
         let since_ns = now_ns.saturating_sub(self.last_ns);
         // Not by the clock: a job stopped just here would not be sampled for minutes.
-        let begun_ns = sampler.tracer.look_ns();
+        let begun_ns = sampler.tracer.sample_ns();
         sampler.tick(now_ns, since_ns.min(self.tick_ns * LONGEST_TICKS));
         if let Some(profiler) = profiler {
             profiler.take();
         }
-        let cost_ns = sampler.tracer.look_ns().saturating_sub(begun_ns);
+        let cost_ns = sampler.tracer.sample_ns().saturating_sub(begun_ns);
         self.costs.add(cost_ns, sampler.looked_at);
         self.last_ns = now_ns;
         self.due_ns = now_ns + self.pause_ns(now_ns);
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn pauses_are_short_at_the_start_and_long_when_looks_are_dear() {
-        let mut looks = Looks::new(1, 20 * MS, 0);
+        let mut looks = SampleTimes::new(1, 20 * MS, 0);
         let mut pauses = |costs_ns: u64, now_ns: u64| {
             (0..100).for_each(|_| looks.costs.add(costs_ns, 1000));
             (0..100).map(|_| looks.pause_ns(now_ns)).collect::<Vec<_>>()
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn after_a_stop_the_next_look_is_not_put_off() {
-        let mut looks = Looks::new(1, 20 * MS, 9_000 * MS);
+        let mut looks = SampleTimes::new(1, 20 * MS, 9_000 * MS);
         looks.turn_back(100 * MS);
         assert_eq!((looks.last_ns, looks.due_ns()), (100 * MS, 140 * MS));
         looks.turn_back(120 * MS);

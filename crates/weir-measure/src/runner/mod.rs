@@ -39,7 +39,7 @@ use crate::sys::signals;
 use around::RunSurroundings;
 use events::Woken;
 use finish::LiveStage;
-use looks::Looks;
+use looks::SampleTimes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Signal, getrlimit, setrlimit};
 use std::time::Duration;
@@ -56,8 +56,8 @@ const PROGRESS_NS: u64 = 100_000_000;
 /// # Errors
 /// When no pipe can be made.
 pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
-    let mut running = RunningJob::new(job, RunSurroundings::look());
-    signals::hear_of_children()?;
+    let mut running = RunningJob::new(job, RunSurroundings::sample());
+    signals::signal_children_ends()?;
     running.start(job, watcher)?;
     let start_ns = running.live.iter().map(LiveStage::start_ns).min();
     running.sampler.history = job.history.then(|| History::from(start_ns.unwrap_or(0)));
@@ -120,7 +120,7 @@ impl RunningJob {
     /// Waits for all stages, sampling meanwhile.
     fn attend(&mut self, job: &Job, watcher: &mut dyn Watcher) {
         let mut shown_ns = self.clock.now_ns();
-        let mut looks = Looks::new(0x77e1, job.tick_ns, shown_ns);
+        let mut looks = SampleTimes::new(0x77e1, job.tick_ns, shown_ns);
         let mut woken = Woken { by_stage: true, by_event: false };
         loop {
             self.take_turn(watcher, woken);
@@ -131,7 +131,7 @@ impl RunningJob {
             // By the clock now, it could be the time after a stop of which nobody has heard yet.
             let now_ns = self.heard_ns;
             if now_ns >= looks.due_ns() {
-                looks.look(now_ns, &mut self.sampler, self.profiler.as_mut());
+                looks.sample(now_ns, &mut self.sampler, self.profiler.as_mut());
                 self.find_left(now_ns);
             }
             if now_ns >= shown_ns + PROGRESS_NS {

@@ -59,7 +59,7 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
 }
 
 /// Sets the groups that were found inside of a pipeline's stages.
-pub(super) fn look_inside(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job) {
+pub(super) fn add_inner_groups(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job) {
     let shell = job.shell.file_name().unwrap_or_default().to_string_lossy();
     let labels = labels(&sampler.population.rows.groups, run.wall_ns, &shell);
     for stage in 0..run.stages.len() {

@@ -39,7 +39,7 @@ impl RunningJob {
     /// Starts every stage of the job.
     pub(super) fn start(&mut self, job: &Job, watcher: &mut dyn Watcher) -> io::Result<()> {
         // What came before does not concern the run.
-        let _ = self.hear(watcher);
+        let _ = self.handle_events(watcher);
         self.file_limit = allow_many_files(job.stages.len());
         let mut pipes = self.make_pipes(job)?;
         let outer = Endpoints {

@@ -3,7 +3,7 @@
 use super::around::RunSurroundings;
 use super::found::pipe_ends;
 use super::job::Job;
-use super::looks::Looks;
+use super::looks::SampleTimes;
 use super::{RunningJob, allow_all_files};
 use crate::attribution::{Group, PipeWatch, Sampler};
 use crate::hot::Profiler;
@@ -121,11 +121,11 @@ fn sample(
 ) -> (Vec<Trend>, bool) {
     let RunningJob { sampler, profiler, clock, .. } = running;
     let end_ns = aim.time.map_or(u64::MAX, |time| time.as_nanos() as u64);
-    let mut looks = Looks::new(0x3a7c, aim.tick_ns, 0);
+    let mut looks = SampleTimes::new(0x3a7c, aim.tick_ns, 0);
     let mut trends: Vec<Trend> = Vec::new();
     loop {
         let now_ns = clock.now_ns();
-        looks.look(now_ns, sampler, profiler.as_mut());
+        looks.sample(now_ns, sampler, profiler.as_mut());
         trends.resize_with(sampler.pipes.len(), Trend::default);
         for (trend, fill) in trends.iter_mut().zip(sampler.pipes.iter().map(|pipe| pipe.now)) {
             if let Some(fill) = fill {

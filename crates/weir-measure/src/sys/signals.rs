@@ -29,7 +29,7 @@ static CHILD_STOPPED: AtomicBool = AtomicBool::new(false);
 ///
 /// # Errors
 /// Those of sigaction(2).
-pub fn hear_of_children() -> io::Result<()> {
+pub fn signal_children_ends() -> io::Result<()> {
     extern "C" fn note(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
         // SAFETY: for a handler with SA_SIGINFO the kernel passes a live siginfo_t.
         if unsafe { (*info).si_code } == libc::CLD_STOPPED {

@@ -45,7 +45,7 @@ pub struct Place {
 
 /// The states of a task as its group and as its row see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct TaskStates {
     pub group: Now,
     pub row: Now,
 }
@@ -76,7 +76,7 @@ pub struct Trace {
     groups: Vec<Account>,
     rows: Vec<Account>,
     /// What the calls meant when they were last looked at, and which were in this tick.
-    meanings: HashMap<(Pid, Option<Call>, u8), Seen>,
+    meanings: HashMap<(Pid, Option<Call>, u8), TaskStates>,
     fresh: HashSet<(Pid, Option<Call>, u8)>,
     buffer: Vec<Event>,
     /// Whether what a process starts is accounted with it, until it has a place of its own.
@@ -89,7 +89,7 @@ pub struct Trace {
 struct Task {
     pid: Pid,
     /// `None` where it is not known.
-    now: Option<Seen>,
+    now: Option<TaskStates>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -185,7 +185,7 @@ impl Trace {
     }
 
     /// Takes a look at a task for which no event has come: it was as it is now.
-    pub fn look(&mut self, pid: Pid, task: Pid, seen: Seen) {
+    pub fn sample(&mut self, pid: Pid, task: Pid, seen: TaskStates) {
         let known = self.tasks.entry(task).or_insert(Task { pid, now: None });
         if known.now.is_none() {
             known.now = Some(seen);
@@ -196,7 +196,7 @@ impl Trace {
 
     /// Takes the events that have come. `means` tells what a wait is. Returns whether all have: if
     /// not, what the tasks do is not known until they are looked at.
-    pub fn take(&mut self, means: &mut dyn FnMut(Wait, Place) -> Seen) -> bool {
+    pub fn take(&mut self, means: &mut dyn FnMut(Wait, Place) -> TaskStates) -> bool {
         let mut events = std::mem::take(&mut self.buffer);
         self.ring.take(|record| events.extend(Event::parse(record)));
         self.fresh.clear();
@@ -226,7 +226,7 @@ impl Trace {
         self.rows.get_mut(row).map(|it| it.take(monotonic_ns())).unwrap_or_default()
     }
 
-    fn note(&mut self, event: Event, means: &mut dyn FnMut(Wait, Place) -> Seen) {
+    fn note(&mut self, event: Event, means: &mut dyn FnMut(Wait, Place) -> TaskStates) {
         let now = match event.kind {
             kind::BLOCKS => self.meaning(&event, means),
             kind::PREEMPTED => Some(Now::Queued.seen()),
@@ -272,15 +272,15 @@ impl Trace {
     fn meaning(
         &mut self,
         event: &Event,
-        means: &mut dyn FnMut(Wait, Place) -> Seen,
-    ) -> Option<Seen> {
+        means: &mut dyn FnMut(Wait, Place) -> TaskStates,
+    ) -> Option<TaskStates> {
         let pid = self.tasks.get(&event.task).map_or(event.task, |task| task.pid);
         let (letter, call) = (letter(event.extra), event.call());
         let key = (pid, call, letter);
         if !self.fresh.contains(&key) {
             let place = self.places.get(&pid).copied().unwrap_or_default();
             let unknown =
-                |seen: Seen| seen.group == Now::Waits(weir_doctor::state::TaskState::Unknown);
+                |seen: TaskStates| seen.group == Now::Waits(weir_doctor::state::TaskState::Unknown);
             let seen = means(Wait { pid, task: event.task, letter, call }, place);
             if self.meanings.len() >= MOST_CALLS {
                 self.meanings.clear();
@@ -294,8 +294,14 @@ impl Trace {
         self.meanings.get(&key).copied()
     }
 
-    fn account(&mut self, now_ns: u64, place: Place, from: Option<Seen>, to: Option<Seen>) {
-        let change = |accounts: &mut Vec<Account>, at: Option<usize>, of: fn(Seen) -> Now| {
+    fn account(
+        &mut self,
+        now_ns: u64,
+        place: Place,
+        from: Option<TaskStates>,
+        to: Option<TaskStates>,
+    ) {
+        let change = |accounts: &mut Vec<Account>, at: Option<usize>, of: fn(TaskStates) -> Now| {
             let Some(at) = at else { return };
             if accounts.len() <= at {
                 accounts.resize_with(at + 1, Account::default);
@@ -309,8 +315,8 @@ impl Trace {
 
 impl Now {
     /// The state, seen alike by all.
-    pub fn seen(self) -> Seen {
-        Seen { group: self, row: self }
+    pub fn seen(self) -> TaskStates {
+        TaskStates { group: self, row: self }
     }
 }
 

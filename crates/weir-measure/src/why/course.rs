@@ -91,7 +91,7 @@ impl Course {
             let begun = Instant::now();
             for (pid, past) in &mut self.0 {
                 for (task, past) in &mut past.tasks {
-                    past.look(*pid, *task);
+                    past.sample(*pid, *task);
                 }
             }
             let rest = end.saturating_duration_since(Instant::now());
@@ -138,7 +138,7 @@ impl Lately {
 }
 
 impl TaskPast {
-    fn look(&mut self, pid: Pid, task: Pid) {
+    fn sample(&mut self, pid: Pid, task: Pid) {
         let Some(blocked) = Blocked::of(pid, task).filter(|found| *found != Blocked::Running)
         else {
             return;

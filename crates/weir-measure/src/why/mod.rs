@@ -59,7 +59,7 @@ pub fn why(pid: Pid) -> Option<Why> {
     let begun = Instant::now();
     let mut looker = Looker::near(pid);
     let (mut profiler, mut sampled) = (Profiler::new(), BTreeSet::new());
-    let mut found = walk(pid, |pid| looker.look(pid))?;
+    let mut found = walk(pid, |pid| looker.sample(pid))?;
     let mut time = WINDOW;
     loop {
         // One that has a CPU now may be one that computes.
@@ -76,7 +76,7 @@ pub fn why(pid: Pid) -> Option<Why> {
         } else {
             looker.host = open::Host::near(pid);
         }
-        found = walk(pid, |pid| looker.look(pid))?;
+        found = walk(pid, |pid| looker.sample(pid))?;
         time = AGAIN;
         if looker.is_last || !looker.course.has_new() {
             break;
@@ -126,7 +126,7 @@ impl Looker {
         Looker { course: Course::default(), host: open::Host::near(pid), is_last: false }
     }
 
-    fn look(&mut self, pid: Pid) -> Option<WhyLink> {
+    fn sample(&mut self, pid: Pid) -> Option<WhyLink> {
         let stat = Stat::of(pid)?;
         let parent = identity(stat.parent).map(|parent| named(parent.pid, &parent.name));
         let name = identity(pid).map(|identity| identity.name).unwrap_or_default();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use weir_command::json::{joined, seconds};
 use weir_doctor::facts::{
     FileWait, GroupQuota, Host, LeftOpen, MemoryLimit, OutsideProcess, Peer, Program, Quota, Run,
-    Started, TcpLook, TcpWaits, Traced, Watched, WatchedPipe,
+    Started, TcpSample, TcpWaits, Traced, Watched, WatchedPipe,
 };
 use weir_doctor::outside;
 use weir_doctor::partition::Times;
@@ -117,7 +117,7 @@ pub fn blocked_other(times: &Times) -> Value {
 }
 
 fn tcp(tcp: &TcpWaits) -> Value {
-    let since = |of: fn(&TcpLook) -> u64| of(&tcp.last).saturating_sub(of(&tcp.first));
+    let since = |of: fn(&TcpSample) -> u64| of(&tcp.last).saturating_sub(of(&tcp.first));
     json!({
         "read_s": seconds(tcp.read_ns),
         "unanswered_s": seconds(tcp.unanswered_ns),

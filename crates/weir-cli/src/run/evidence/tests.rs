@@ -3,8 +3,8 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 
-fn seen(pipeline: &str, pipe: usize) -> Seen {
-    Seen {
+fn seen(pipeline: &str, pipe: usize) -> PipeEvidence {
+    PipeEvidence {
         pipeline: pipeline.to_owned(),
         pipe,
         full_share: 0.41,
@@ -32,7 +32,7 @@ fn place() -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-fn read_seen(path: &Path) -> Vec<Seen> {
+fn read_seen(path: &Path) -> Vec<PipeEvidence> {
     read(path).expect("read").seen
 }
 
@@ -44,9 +44,9 @@ fn what_was_shown_is_read_again() {
     assert!(!path.exists(), "without evidence nothing is written");
     update(&path, "a", &[seen("a", 1), seen("a", 2)], &[]).expect("written");
     update(&path, "b", &[seen("b", 1)], &[2]).expect("written");
-    let later = Seen { when_unix_s: 1_795_249_000, ..seen("a", 1) };
+    let later = PipeEvidence { when_unix_s: 1_795_249_000, ..seen("a", 1) };
     update(&path, "a", std::slice::from_ref(&later), &[]).expect("written");
-    let twice = Seen { runs: vec![true, true], ..later };
+    let twice = PipeEvidence { runs: vec![true, true], ..later };
     assert_eq!(read_seen(&path), vec![seen("a", 2), seen("b", 1), twice]);
     let mode = std::fs::metadata(&path).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -56,7 +56,7 @@ fn what_was_shown_is_read_again() {
 fn one_contrary_run_decides_nothing_and_several_do() {
     let (_directory, path) = place();
     update(&path, "a", &[seen("a", 1)], &[]).expect("written");
-    let stands = || read_seen(&path).first().map(Seen::stands);
+    let stands = || read_seen(&path).first().map(PipeEvidence::stands);
     let contrary = || {
         update(&path, "a", &[], &[1]).expect("written");
     };
@@ -91,7 +91,7 @@ fn what_was_refuted_is_kept_until_it_gains_or_is_old() {
 #[test]
 fn the_oldest_is_forgotten() {
     let (_directory, path) = place();
-    let many: Vec<Seen> = (1..=MOST_ENTRIES).map(|pipe| seen("a", pipe)).collect();
+    let many: Vec<PipeEvidence> = (1..=MOST_ENTRIES).map(|pipe| seen("a", pipe)).collect();
     update(&path, "a", &many, &[]).expect("written");
     update(&path, "b", &[seen("b", 1)], &[]).expect("written");
     let many: Vec<Refuted> = (0..=MOST_ENTRIES).map(|pipe| refuted("a", pipe)).collect();

@@ -45,7 +45,7 @@ fn app() -> App {
         pipe(3, ["yes", "sleep"], 0.0, 65_536, [true, false]),
         more,
     ];
-    app.look(Seen { rows, ..Seen::default() });
+    app.update(Snapshot { rows, ..Snapshot::default() });
     app
 }
 
@@ -84,7 +84,7 @@ fn the_fill_and_the_capacity_of_a_larger_pipe_have_room() {
     let large =
         Row { capacity_bytes: Some(262_144), ..pipe(1, ["a", "b"], 0.0, 262_144, [true; 2]) };
     let mut app = app();
-    app.look(Seen { rows: vec![large], ..Seen::default() });
+    app.update(Snapshot { rows: vec![large], ..Snapshot::default() });
     assert!(
         text(&mut app, (80, 9)).contains("262 kB of 256 KiB both"),
         "{}",
@@ -123,7 +123,7 @@ fn the_selection_stays_on_its_row() {
     assert_eq!(selected(&app), 2);
     app.event(Event::Up);
     assert_eq!((selected(&app), app.event(Event::Char('w'))), (1, Action::Why(10)));
-    app.look(Seen::default());
+    app.update(Snapshot::default());
     assert_eq!(app.event(Event::Char('w')), Action::None);
     assert!(text(&mut app, (60, 24)).contains(super::super::NONE));
 }
@@ -160,7 +160,7 @@ fn the_keys_at_the_bottom_can_be_clicked() {
     assert!(text(&mut app, (100, 24)).contains("WRITER"));
     let at = app.footer().find("Pause").expect("a key");
     app.event(Event::Click(at, 23));
-    assert!(!app.looks());
+    assert!(!app.is_sampling());
 }
 
 #[test]
@@ -203,7 +203,7 @@ proptest! {
 #[test]
 fn a_text_is_moved_no_further_than_to_its_end() {
     let mut app = app();
-    app.tell((1..=9).map(|n| format!("line {n}\n")).collect());
+    app.show_message((1..=9).map(|n| format!("line {n}\n")).collect());
     for _ in 0..50 {
         app.event(Event::Down);
     }

@@ -3,7 +3,7 @@
 use super::tracer::Tracer;
 use crate::attribution::births::Births;
 use crate::attribution::classify::{Awaited, Endpoints};
-use crate::attribution::course::Seen;
+use crate::attribution::course::GroupTick;
 use crate::attribution::group::{Group, MOST_GROUPS, describe, hints};
 use crate::attribution::pipes::Fill;
 use crate::attribution::process::{Process, combine};
@@ -149,7 +149,7 @@ impl Population {
     /// Looks again at groups all of whose tasks seemed to wait for each other. That is impossible:
     /// tasks are sampled one after the other, so two that pass work to and fro can both appear to
     /// wait.
-    pub fn look_again(&mut self, seen: &mut [Seen], fills: &[(Descriptor, Fill)]) {
+    pub fn sample_again(&mut self, seen: &mut [GroupTick], fills: &[(Descriptor, Fill)]) {
         for (position, seen) in seen.iter_mut().enumerate().filter(|(_, seen)| seen.tasks > 1) {
             let ends = self.groups[position].ends;
             let hints = hints(&ends, fills);
@@ -158,7 +158,7 @@ impl Population {
                     break;
                 }
                 for process in self.processes.values_mut().filter(|it| it.group == position) {
-                    let (looks, gone) = process.look(&ends, hints, false);
+                    let (looks, gone) = process.sample(&ends, hints, false);
                     let group = &mut self.groups[position];
                     group.gone = group.gone.plus(gone);
                     looks.iter().for_each(|look| combine(&mut seen.state, look));
@@ -171,7 +171,7 @@ impl Population {
     pub fn note_waits(
         &mut self,
         waits: &[(usize, Pid, TaskState, Awaited)],
-        seen: &[Seen],
+        seen: &[GroupTick],
         weight_ns: u64,
     ) {
         let (mut noted, mut rows) = (BTreeSet::new(), BTreeSet::new());
@@ -203,7 +203,7 @@ impl Population {
     /// Removes processes that have ended, except the first process of a group: that one is ended by
     /// whoever reaps it or, if it was found, here. A zombie that nobody has waited for is kept:
     /// whether somebody will tells whether the kernel's sums include it.
-    pub fn bury(&mut self, dead: &[Pid], tracer: &mut Tracer) {
+    pub fn remove_dead(&mut self, dead: &[Pid], tracer: &mut Tracer) {
         let mut gone = Vec::new();
         for pid in dead {
             let Some(process) = self.processes.get_mut(pid) else { continue };
@@ -213,7 +213,7 @@ impl Population {
                 continue;
             }
             group.ended |= group.root == *pid;
-            match process.last_look() {
+            match process.last_sample() {
                 Some((b'Z' | b'X', _)) => process.zombie_looks += 1,
                 _ => gone.push(*pid),
             }
@@ -228,7 +228,7 @@ impl Population {
         let left = self.processes.values().filter(|process| gone.contains(&process.parent));
         for pid in left.map(|process| process.pid).collect::<Vec<_>>() {
             let Some(mut process) = self.processes.remove(&pid) else { continue };
-            let parent = process.last_look().map_or(process.parent, |(_, parent)| parent);
+            let parent = process.last_sample().map_or(process.parent, |(_, parent)| parent);
             process.parent = parent.max(1);
             process.orphan = !self.processes.contains_key(&parent);
             self.processes.insert(pid, process);
@@ -245,14 +245,14 @@ impl Population {
         let members: Vec<Pid> = self.pids_of(group).collect();
         for pid in members.iter().filter(|pid| **pid != root) {
             let Some(process) = self.processes.get_mut(pid) else { continue };
-            process.orphan |= process.last_look().is_some();
+            process.orphan |= process.last_sample().is_some();
             // The group has just waited for it, or it ended together with the group's first
             // process.
             self.groups[group].perhaps_unreaped |= !process.orphan && process.zombie_looks > 1;
         }
         self.groups[group].ended = true;
         if let Some(process) = self.processes.get_mut(&root).filter(|of| each || of.row.is_some())
-            && let Some((b'Z' | b'X', _)) = process.last_look()
+            && let Some((b'Z' | b'X', _)) = process.last_sample()
         {
             process.zombie_looks += 1;
         }
@@ -264,7 +264,7 @@ impl Population {
     pub fn close(&mut self, tracer: &mut Tracer) {
         for pid in self.pids().collect::<Vec<_>>() {
             let Some(process) = self.processes.get_mut(&pid) else { continue };
-            process.orphan |= process.last_look().is_some();
+            process.orphan |= process.last_sample().is_some();
             self.groups[process.group].ended = true;
             self.forget(pid, tracer);
         }

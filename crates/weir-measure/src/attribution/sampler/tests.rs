@@ -3,20 +3,21 @@
 use super::*;
 use weir_doctor::state::TaskState;
 
-fn look(state: TaskState, on_cpu_permille: u32) -> TaskLook {
-    TaskLook { state, on_cpu_permille, ..TaskLook::default() }
+fn sample(state: TaskState, on_cpu_permille: u32) -> TaskSample {
+    TaskSample { state, on_cpu_permille, ..TaskSample::default() }
 }
 
 #[test]
 fn the_strongest_state_counts_and_two_half_running_tasks_make_three_quarters() {
     let mut strongest = None;
-    for seen in [look(TaskState::Lock, 0), look(TaskState::BlockedIn, 0), look(TaskState::Child, 0)]
+    for seen in
+        [sample(TaskState::Lock, 0), sample(TaskState::BlockedIn, 0), sample(TaskState::Child, 0)]
     {
         combine(&mut strongest, &seen);
     }
     assert_eq!(strongest, Some((TaskState::BlockedIn, 0)));
-    combine(&mut strongest, &look(TaskState::Running, 500));
-    combine(&mut strongest, &look(TaskState::Running, 500));
-    combine(&mut strongest, &look(TaskState::Sleep, 0));
+    combine(&mut strongest, &sample(TaskState::Running, 500));
+    combine(&mut strongest, &sample(TaskState::Running, 500));
+    combine(&mut strongest, &sample(TaskState::Sleep, 0));
     assert_eq!(strongest, Some((TaskState::Running, 750)));
 }

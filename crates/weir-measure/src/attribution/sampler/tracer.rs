@@ -5,10 +5,10 @@
 use crate::attribution::classify::{Endpoints, classify};
 use crate::attribution::group::{Group, hints};
 use crate::attribution::pipes::Fill;
-use crate::attribution::process::{Process, TaskLook, by_letter};
+use crate::attribution::process::{Process, TaskSample, by_letter};
 use crate::attribution::rows::{self, Rows};
 use crate::proc::{Descriptor, descriptor};
-use crate::trace::{Now, Place, Seen, Span, Trace, Wait};
+use crate::trace::{Now, Place, Span, TaskStates, Trace, Wait};
 use weir_doctor::facts::Traced;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
@@ -46,7 +46,7 @@ impl Tracer {
 
     /// Returns the CPU time of this thread so far, without what reading the trace took: fewer ticks
     /// would not make that less.
-    pub fn look_ns(&self) -> u64 {
+    pub fn sample_ns(&self) -> u64 {
         thread_ns().saturating_sub(self.follow_ns)
     }
 
@@ -78,14 +78,14 @@ impl Tracer {
     }
 
     /// Tells the trace the states of tasks of which no event has come.
-    pub fn tell(&mut self, process: &Process, looks: &[TaskLook]) {
+    pub fn report(&mut self, process: &Process, looks: &[TaskSample]) {
         let Some(trace) = &mut self.trace else { return };
         for (task, look) in process.task_ids().zip(looks) {
             let now = match look.state {
                 TaskState::Running => Now::OnCpu,
                 state => Now::Waits(state),
             };
-            trace.look(process.pid, task, now.seen());
+            trace.sample(process.pid, task, now.seen());
         }
     }
 
@@ -133,7 +133,7 @@ fn meaning(
     groups: &[Group],
     rows: &Rows,
     fills: &[(Descriptor, Fill)],
-) -> Seen {
+) -> TaskStates {
     let group = place.group.and_then(|at| groups.get(at));
     let ends = group.map_or_else(Endpoints::default, |group| ends(wait.pid, group));
     let hints = hints(&ends, fills);
@@ -148,7 +148,7 @@ fn meaning(
         }
         state => state,
     };
-    let look = TaskLook { state, call: wait.call, ..TaskLook::default() };
+    let look = TaskSample { state, call: wait.call, ..TaskSample::default() };
     let of_group = match group {
         Some(group) if !group.more_ends.is_empty() => {
             rows::own_state(wait.pid, &look, group, hints, false)
@@ -156,5 +156,5 @@ fn meaning(
         _ => state,
     };
     let of_row = place.row.map_or(state, |row| rows.state(row, wait.pid, &look));
-    Seen { group: Now::Waits(of_group), row: Now::Waits(of_row) }
+    TaskStates { group: Now::Waits(of_group), row: Now::Waits(of_row) }
 }

@@ -33,7 +33,7 @@ impl Detail {
 
 /// The look of a report.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct ReportStyle {
     /// The width in columns.
     pub columns: usize,
     /// Whether sentences are broken to fit. In a file each stays on one line, for `grep`.
@@ -46,34 +46,37 @@ pub struct Look {
     pub hot: bool,
 }
 
-impl Look {
+impl ReportStyle {
     /// Returns the look of a report on standard error.
-    pub fn of_stderr(detail: Detail) -> Look {
+    pub fn of_stderr(detail: Detail) -> ReportStyle {
         let output = std::io::stderr();
-        Look { colour: wants_colour(output.is_terminal()), ..Look::of(output, detail) }
-    }
-
-    /// Returns the look of a report on standard output, which has no colours.
-    pub fn of_stdout(detail: Detail) -> Look {
-        Look::of(std::io::stdout(), detail)
-    }
-
-    /// Returns the look of a report in a file.
-    pub fn of_file(detail: Detail) -> Look {
-        Look::known(asked_columns(), detail)
-    }
-
-    /// The width that a terminal reports counts first. COLUMNS counts elsewhere.
-    fn of(output: impl AsFd + IsTerminal, detail: Detail) -> Look {
-        match output.is_terminal() {
-            true => Look::known(Some(width(output)), detail),
-            false => Look::of_file(detail),
+        ReportStyle {
+            colour: wants_colour(output.is_terminal()),
+            ..ReportStyle::of(output, detail)
         }
     }
 
-    fn known(known: Option<usize>, detail: Detail) -> Look {
+    /// Returns the look of a report on standard output, which has no colours.
+    pub fn of_stdout(detail: Detail) -> ReportStyle {
+        ReportStyle::of(std::io::stdout(), detail)
+    }
+
+    /// Returns the look of a report in a file.
+    pub fn of_file(detail: Detail) -> ReportStyle {
+        ReportStyle::known(asked_columns(), detail)
+    }
+
+    /// The width that a terminal reports counts first. COLUMNS counts elsewhere.
+    fn of(output: impl AsFd + IsTerminal, detail: Detail) -> ReportStyle {
+        match output.is_terminal() {
+            true => ReportStyle::known(Some(width(output)), detail),
+            false => ReportStyle::of_file(detail),
+        }
+    }
+
+    fn known(known: Option<usize>, detail: Detail) -> ReportStyle {
         let columns = known.unwrap_or(FILE_COLUMNS).max(COLUMNS_MIN);
-        Look { columns, wraps: known.is_some(), colour: false, detail, hot: false }
+        ReportStyle { columns, wraps: known.is_some(), colour: false, detail, hot: false }
     }
 }
 
