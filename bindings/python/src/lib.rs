@@ -24,4 +24,7 @@ mod _weir {
     use crate::flags::Flags;
     #[pymodule_export]
     use crate::queue::QueueRing;
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "Python's name")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
 }

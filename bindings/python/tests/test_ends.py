@@ -262,6 +262,27 @@ def test_several_ends_are_waited_for_by_selectors():
         assert [key.data for key, _ in selector.select(LONG)] == [1]
 
 
+def test_a_wait_names_the_ends_that_are_ready_until_they_are_empty():
+    (one, first), (_other, second) = weir.records(), weir.records()
+    with weir.Wait() as wait:
+        wait.add(first)
+        wait.add(second)
+        for end in (first, second):
+            with pytest.raises(weir.WouldBlock):
+                end.receive(timeout=0)
+        assert wait.wait(0) == []
+        one.send(b"here")
+        assert wait.wait(LONG) == [first]
+        assert first.receive(timeout=0) == b"here"
+        with pytest.raises(weir.WouldBlock):
+            first.receive(timeout=0)
+        assert wait.wait(0) == []
+        one.close()
+        assert wait.wait(LONG) == [first]
+        wait.remove(first)
+        assert wait.wait(0) == []
+
+
 def set_flag(flags):
     flags.set(0b10)
 

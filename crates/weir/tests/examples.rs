@@ -71,3 +71,22 @@ fn the_patterns_run() {
         assert!(text.contains(says), "{pattern}: {text}");
     }
 }
+
+/// The page's programs are the examples, and print what it says.
+#[test]
+fn the_programs_of_the_page_are_the_examples() {
+    let page = include_str!("../../../docs/rust.md");
+    let mut blocks = page.split("\n<!-- ").skip(1).map(|block| {
+        let (name, rest) = block.split_once(".rs -->\n```rust\n").expect("a program");
+        let (code, rest) = rest.split_once("```\n\n```text\n").expect("what it prints");
+        (name, code, rest.split("```").next().expect("the end"))
+    });
+    let names = ["arrays", "log", "request", "killed"];
+    for name in names {
+        let (found, code, output) = blocks.next().expect("four programs");
+        let file = format!("{}/examples/{name}.rs", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(file).expect("an example");
+        assert_eq!((found, code), (name, &*text));
+        assert_eq!(said(example(name).spawn().expect("started")), output, "{name}");
+    }
+}

@@ -16,6 +16,7 @@ from ._weir import (
     RecordReader,
     RecordWriter,
     Writer,
+    __version__,
     pipe,
     records,
 )
@@ -35,6 +36,7 @@ from .errors import (
     WouldBlock,
 )
 from .queue import Empty, Full, Queue
+from .wait import Wait
 
 __all__ = [
     "Closed",
@@ -59,8 +61,10 @@ __all__ = [
     "Taken",
     "TimedOut",
     "TooSmall",
+    "Wait",
     "WouldBlock",
     "Writer",
+    "__version__",
     "duplex",
     "pipe",
     "records",

@@ -6,6 +6,8 @@ import os
 from typing import Any, AsyncIterator, ContextManager, Dict, List, Optional, Tuple, Union, final
 from typing_extensions import Buffer, Self
 
+__version__: str
+
 _Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 def pipe(size_bytes: Optional[int] = None) -> Tuple[Writer, Reader]:
