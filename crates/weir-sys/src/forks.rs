@@ -174,6 +174,9 @@ pub fn get_or_make<T>(cell: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
         return value;
     }
     let made = make();
+    // Without the handlers a child that is forked inside of the gate would find it closed. Where they
+    // cannot be installed, it finds that out by itself.
+    let _ = install();
     let _spare = hold_off(|| cell.set(made));
     cell.get().expect("it was set just now, or before")
 }
@@ -466,6 +469,41 @@ mod tests {
         assert_eq!(status, 0, "the child has it not, and its gate is open");
         assert!(kept.get().is_some());
         assert_eq!(hold_off(|| 9), 9, "the parent's gate is open");
+    }
+
+    /// A child that was forked while another thread installed the handlers and was in the gate ran
+    /// none of them. It waited for that thread's ticket for ever.
+    #[test]
+    fn a_child_without_handlers_finds_an_open_gate() {
+        if !is_alone("forks::tests::a_child_without_handlers_finds_an_open_gate") {
+            return;
+        }
+        let barrier = std::sync::Barrier::new(2);
+        let epoch_before = epoch();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                hold_off(|| {
+                    barrier.wait();
+                    barrier.wait();
+                });
+            });
+            barrier.wait();
+            // SAFETY: no handler runs, as in such a child; it makes system calls and ends by one.
+            let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+            if child == 0 {
+                // SAFETY: it ends a child that waits for ever.
+                unsafe { libc::alarm(20) };
+                let is_right = hold_off(|| true) && epoch() != epoch_before;
+                // SAFETY: ends the child without running what the parent's exit would run.
+                unsafe { libc::_exit(i32::from(!is_right)) };
+            }
+            let mut status = 0;
+            // SAFETY: waits for the child above; the pointer is to a live local.
+            assert_eq!(unsafe { libc::waitpid(child as i32, &mut status, 0) }, child as i32);
+            assert_eq!(status, 0, "it went through the gate, as a child");
+            barrier.wait();
+        });
+        assert_eq!((hold_off(|| 9), epoch()), (9, epoch_before), "the parent's gate is open");
     }
 
     #[test]

@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 static SERVED: AtomicU32 = AtomicU32::new(0);
+/// The process whose tickets these are; with [`RESETS`] while it resets them. 0 before the first.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+const RESETS: u32 = 1 << 31;
 
 thread_local! {
     /// How many steps of [`hold_off`] this thread is in.
@@ -18,7 +21,36 @@ thread_local! {
     static FORKS: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Opens the gate of a child in which the handlers of forks did not run: another thread of its
+/// parent installed them, and entered the gate, while the fork was under way. Nobody would serve the
+/// parent's tickets here, and the child would wait for ever.
+fn own() {
+    let own = std::process::id();
+    loop {
+        // Acquire pairs with the release below: who sees this process sees its tickets.
+        let owner = OWNER.load(Ordering::Acquire);
+        if owner == own {
+            return;
+        }
+        // In a child, also what another process was resetting is to be reset.
+        if owner == own | RESETS {
+            std::hint::spin_loop();
+            continue;
+        }
+        // Relaxed: only who succeeds goes on, and publishes by the release below.
+        let taken =
+            OWNER.compare_exchange(owner, own | RESETS, Ordering::Relaxed, Ordering::Relaxed);
+        if taken.is_ok() {
+            if owner != 0 {
+                super::in_the_child();
+            }
+            OWNER.store(own, Ordering::Release);
+        }
+    }
+}
+
 fn enter() {
+    own();
     // SeqCst here and in `leave`: either `leave` sees this ticket and wakes, or the futex, which
     // looks again behind a full fence, sees that the number has changed.
     let ticket = NEXT.fetch_add(1, Ordering::SeqCst);
@@ -91,4 +123,6 @@ pub(super) fn reset_in_child() {
     SERVED.store(0, Ordering::Relaxed);
     // A thread that forked inside of a step leaves that step in the child, too.
     NEXT.store(u32::from(DEPTH.get() > 0), Ordering::Relaxed);
+    // Release pairs with the acquire in `own`.
+    OWNER.store(std::process::id(), Ordering::Release);
 }
