@@ -13,14 +13,13 @@ class _Polled(Protocol):
 class Wait:
     """Waits for several ends at once, and for anything else that has a descriptor.
 
-    An end stays ready until a call on it raises :class:`weir.WouldBlock`.
+    An end is ready until a call on it raises :class:`weir.WouldBlock`, a new one too.
 
     >>> import weir
-    >>> (one, first), (other, second) = weir.records(), weir.records()
+    >>> writer, reader = weir.records()
     >>> with weir.Wait() as wait:
-    ...     wait.add(first)
-    ...     wait.add(second)
-    ...     other.send(b"here")
+    ...     wait.add(reader)
+    ...     writer.send(b"here")
     ...     [end.receive(timeout=0) for end in wait.wait()]
     [b'here']
     """
