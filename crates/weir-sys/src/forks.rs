@@ -174,8 +174,8 @@ pub fn get_or_make<T>(cell: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
         return value;
     }
     let made = make();
-    // Without the handlers a child that is forked inside of the gate would find it closed. Where they
-    // cannot be installed, it finds that out by itself.
+    // Without the handlers, a child that is forked while the gate is closed finds it closed. Where
+    // they cannot be installed, it finds that out by itself.
     let _ = install();
     let _spare = hold_off(|| cell.set(made));
     cell.get().expect("it was set just now, or before")
