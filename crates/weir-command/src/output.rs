@@ -2,7 +2,7 @@
 //!
 //! Output is not buffered by line. If its reader has left, the rest is dropped silently. The output
 //! holds text that others chose, such as names of processes and files. No control character of it
-//! reaches a terminal: this module, [`crate::json`] and [`crate::fault::tell`] see to that.
+//! reaches a terminal: this module, [`crate::json`] and [`crate::fault::print_message`] see to that.
 
 use crate::fault::Fault;
 use crate::json;

@@ -3,7 +3,7 @@
 //! A signal that was ignored when weir was started stays ignored, as under a shell: nohup ignores
 //! HUP, and a script ignores INT for what it starts in the background. [`heeded`] leaves these out.
 //! A loop that looks often has a flag ([`stop_flag`]); one that sleeps in poll(2) has a descriptor
-//! ([`stop_pipe`]), or [`Heard`], which also ends the process if the loop hangs.
+//! ([`stop_pipe`]), or [`CaughtSignals`], which also ends the process if the loop hangs.
 
 use crate::fault::Fault;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -6,7 +6,7 @@
 //! place, and the writer stores that place before it publishes them.
 //!
 //! In the order of flow: [`LaneWriter::put`], [`LaneWriter::publish`], [`must_notify`] and a bit on
-//! the reader's board; [`LaneReader::look`], [`LaneReader::take`], [`LaneReader::give_back`],
+//! the reader's board; [`LaneReader::next_frame`], [`LaneReader::take`], [`LaneReader::give_back`],
 //! [`stop_polling`], after which the reader looks once more.
 
 use super::Corrupt;

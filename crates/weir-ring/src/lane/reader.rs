@@ -56,7 +56,7 @@ impl LaneReader {
 
     /// Takes frames of data, one after the other, for as long as `see` says. Each is copied to `to`, as
     /// much of it as fits, and shown with what was taken. Stops before a frame of another kind, which
-    /// [`LaneReader::look`] returns.
+    /// [`LaneReader::next_frame`] returns.
     #[inline]
     pub fn take_data(
         &mut self,

@@ -161,7 +161,7 @@ impl Scan {
         }
     }
 
-    /// Handles a missing unit at the position, read after the last [`Scan::look`]: skips it if the
+    /// Handles a missing unit at the position, read after the last [`Scan::note_head`]: skips it if the
     /// reader need not wait for it.
     pub fn absent(&mut self) -> Option<ScanStep> {
         let old = self.position < self.aged;

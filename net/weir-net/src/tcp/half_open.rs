@@ -169,7 +169,7 @@ impl HalfOpen {
         (before - requests.len()) as u64
     }
 
-    /// Returns after how long [`HalfOpen::look`] must be called.
+    /// Returns after how long [`HalfOpen::expire`] must be called.
     pub fn delay_ns(&self, now_ns: u64) -> Option<u64> {
         let due_ns = self.checked_ns.saturating_add(LOOK_NS);
         (!self.requests.is_empty()).then(|| due_ns.saturating_sub(now_ns))
