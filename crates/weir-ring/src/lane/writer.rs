@@ -166,8 +166,8 @@ impl LaneWriter {
     pub fn publish<'m>(&self, memory: &'m impl LaneMemory, lane: LaneId) -> &'m AtomicU32 {
         let lanes = memory.lanes(lane.channel);
         let line = &lane.words(lanes).writer;
-        // Release pairs with the acquire in `LaneReader::next_frame`: the bytes, and their place, which
-        // `move_to` stored.
+        // Release pairs with the acquire in `LaneReader::next_frame`: the bytes, and their place,
+        // which `move_to` stored.
         line.written.store(self.written, Ordering::Release);
         &lane.back().words(lanes).writer.attention
     }
