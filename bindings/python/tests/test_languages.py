@@ -5,19 +5,16 @@ command `weir` the tests are skipped.
 """
 
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
 
 import pytest
 import weir
+from test_ends import LONG, command
 
-LONG = 60
 PREFIX = os.environ.get("WEIR_C_PREFIX")
-BUILT = pathlib.Path(__file__).parent.parent.parent.parent / "target"
-THERE = [shutil.which("weir"), BUILT / "release" / "weir", BUILT / "debug" / "weir"]
-COMMAND = next((str(path) for path in THERE if path and os.path.exists(path)), None)
+COMMAND = command()
 
 pytestmark = pytest.mark.skipif(
     not (PREFIX and COMMAND and shutil.which("cc")),
