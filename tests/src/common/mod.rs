@@ -59,6 +59,15 @@ fn crowded(json: &Value) -> Option<String> {
     many.then(|| format!("others used {others:.2} CPUs, stages waited {waited:.2} s for one"))
 }
 
+/// Copies a program, with its mode, to a place from which it can be started at once.
+///
+/// Another process copies it: while this one had the file open for writing, a child of another test
+/// could inherit it, and the kernel would refuse to start the program ("text file busy").
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    let status = Command::new("cp").arg(from.as_ref()).arg(to.as_ref()).status();
+    assert!(status.expect("cp starts").success(), "{} is copied", from.as_ref().display());
+}
+
 /// Seconds after which a program that still runs is killed, so that a test fails rather than hangs.
 const MOST_S: i64 = 120;
 

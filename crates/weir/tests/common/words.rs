@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use crate::raw::{dial, receive_file, send};
+use super::raw::{dial, receive_file, send};
 use rustix::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
