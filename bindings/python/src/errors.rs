@@ -16,6 +16,8 @@ import_exception!(weir.errors, Corrupt);
 import_exception!(weir.errors, TooSmall);
 import_exception!(weir.errors, Forked);
 import_exception!(weir.errors, PeerDied);
+import_exception!(queue, Empty);
+import_exception!(queue, Full);
 
 /// A size, a name or another argument that is not valid.
 pub fn invalid(text: String) -> PyErr {

@@ -1,15 +1,17 @@
 //! weir for Python: the extension module `weir._weir`, under the package `weir`.
 //!
-//! [`queue`] is what `weir.Queue` is built on; [`ends`] and [`flags`] are classes of their own.
-//! All `unsafe` is in [`memory`].
+//! [`queue`] is what `weir.Queue` is built on, with [`items`] for its objects; [`ends`] and
+//! [`flags`] are classes of their own. All `unsafe` is in [`memory`].
 #![deny(unsafe_code)]
 
 mod ends;
 mod errors;
 mod flags;
+mod items;
 #[allow(unsafe_code)]
 mod memory;
 mod peers;
+mod plain;
 mod queue;
 mod wait;
 

@@ -6,14 +6,16 @@
 //! by a larger one.
 
 use crate::errors;
-use crate::memory::{Fresh, Guard, PAGE_BYTES, RingWords, Shared, Side, Source};
+use crate::items::{self, Item, Kind};
+use crate::memory::{Fresh, Guard, PAGE_BYTES, RingWords, Shared, Side};
 use crate::peers::{self, Gone};
 use crate::wait::{SLICE, Until};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyByteArray;
 use std::collections::HashSet;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir::parts::Mapping;
@@ -30,12 +32,16 @@ const LEAST_RING: u64 = PAGE_BYTES;
 const PATIENCE: Duration = Duration::from_millis(10);
 /// How often one who waits looks for processes that died.
 const LOOK: Duration = Duration::from_millis(200);
+/// A ring that is as long is entered into the tables of pages as a whole.
+const LONG_RING: u64 = 4 << 20;
+/// A ring that is enlarged for an item that is not longer has room for several.
+const FEW_BYTES: u64 = 4 << 20;
 /// Items that are longer are copied while other threads of Python run.
 const LONG: usize = 64 << 10;
-/// Buffers of a pickle that are as long get blocks of memory.
-const BLOCK: usize = 1 << 20;
-/// The kind of item whose parts are a pickle and its buffers.
-const PICKLE: u32 = 1;
+/// Items that are not longer are copied to the stack and made objects without the lock.
+const SHORT: usize = 512;
+/// No place among the peers.
+const NO_PEER: usize = usize::MAX;
 /// The most parts of an item.
 const MOST_PARTS: usize = 1 << 16;
 
@@ -94,13 +100,15 @@ enum Blocked {
 }
 
 /// The core of a queue. `weir.Queue` is built on it.
-#[pyclass(frozen, module = "weir._weir")]
+#[pyclass(frozen, generic, subclass, module = "weir._weir")]
 pub struct QueueRing {
     shared: Shared,
     /// All that is mapped of the rings. It is replaced when there are more.
     rings: Mutex<Arc<Mapping>>,
-    /// The place of this process among the peers, or `usize::MAX`.
-    peer: Mutex<Option<usize>>,
+    /// The place of this process among the peers, or `NO_PEER`.
+    peer: AtomicUsize,
+    /// This process uses the queue no more.
+    closed: AtomicBool,
     /// Deaths that this process has heard of.
     told: Mutex<HashSet<(usize, u64)>>,
     /// How long a wait spins, by what spinning has brought.
@@ -116,8 +124,8 @@ impl QueueRing {
     fn over(shared: Shared) -> PyResult<QueueRing> {
         let rings = Mutex::new(Arc::new(shared.map_rings()?));
         let spin_ns = AtomicU32::new(MOST_SPIN_NS);
-        let queue =
-            QueueRing { shared, rings, peer: Mutex::default(), told: Mutex::default(), spin_ns };
+        let (peer, closed) = (AtomicUsize::new(NO_PEER), AtomicBool::new(false));
+        let queue = QueueRing { shared, rings, peer, closed, told: Mutex::default(), spin_ns };
         // Deaths of before are old news.
         let old = peers::gone(queue.shared.header()).map(|gone| gone.key);
         *own(&queue.told) = old.collect();
@@ -137,6 +145,10 @@ impl QueueRing {
             return Ok((mapping, at));
         }
         let mapping = Arc::new(self.shared.map_rings()?);
+        let ring = self.ring(&mapping, at)?;
+        if ring.bytes >= LONG_RING {
+            Shared::populate(&mapping, at, ring.bytes);
+        }
         *own(&self.rings) = mapping.clone();
         Ok((mapping, at))
     }
@@ -181,7 +193,8 @@ impl QueueRing {
         &self,
         py: Python<'_>,
         guard: Guard<'_>,
-        item: &Item<'_, '_>,
+        item: &Item<'_>,
+        bytes: u64,
         grow: bool,
     ) -> PyResult<Option<Blocked>> {
         let header = self.shared.header();
@@ -196,53 +209,117 @@ impl QueueRing {
         if most > 0 && self.items(&ring)? >= most {
             return Ok(Some(Blocked::Items));
         }
-        let larger;
-        if ring.bytes - ring.used().min(ring.bytes) < item.bytes {
-            // The longest, so that it is not full as soon.
-            let bytes = (item.bytes * 2).max(ring.bytes * 2).next_power_of_two();
-            let never_fits = item.bytes > ring.bytes;
-            if !never_fits && !grow {
+        if ring.bytes - ring.used().min(ring.bytes) < bytes {
+            if bytes <= ring.bytes && !grow {
                 return Ok(Some(Blocked::Room));
             }
-            if bytes > MOST_RING {
-                let why = format!("an item of {} bytes does not fit", item.bytes);
-                return Err(errors::invalid(why));
-            }
-            let items = ring.place(Side::Put).items;
-            let (next, mapped) =
-                py.detach(|| self.shared.add_ring(bytes, items)).map_err(|cause| {
-                    errors::os(
-                        format!("cannot enlarge the queue to {bytes} bytes: {cause}"),
-                        &cause,
-                    )
-                })?;
-            larger = Arc::new(mapped);
-            *own(&self.rings) = larger.clone();
-            ring.words.next.store(next, Ordering::Release);
-            header.rings[Side::Put as usize].0.store(next, Ordering::Release);
-            ring = self.ring(&larger, next)?;
-            mapping = larger.clone();
+            at = self.enlarge(py, &ring, bytes)?;
+            mapping = self.mapping();
+            ring = self.ring(&mapping, at)?;
         }
-        self.copy_in(py, &mapping, &ring, item);
+        copy_in(py, &mapping, &ring, item, bytes);
         let place = ring.place(Side::Put);
-        ring.words.places[Side::Put as usize].0.store(place.after(item.bytes), Ordering::Release);
+        ring.words.places[Side::Put as usize].0.store(place.after(bytes), Ordering::Release);
         self.count(Side::Put);
         drop(guard);
         self.wake(Side::Get);
         Ok(None)
     }
 
-    fn copy_in(&self, py: Python<'_>, mapping: &Mapping, ring: &Ring<'_>, item: &Item<'_, '_>) {
-        let (area, mut position) = (ring.area(), ring.position(Side::Put));
-        let mut copy = |from: &[u8]| {
-            Shared::copy_in(mapping, area, position, from);
-            position += from.len() as u64;
-        };
-        copy(&item.head);
-        if item.bytes > LONG as u64 {
-            py.detach(|| item.parts.iter().for_each(|part| copy(part.bytes())));
-        } else {
-            item.parts.iter().for_each(|part| copy(part.bytes()));
+    /// Adds a ring that has room for an item and is longer than the last, so that it is not full as
+    /// soon: where it is. The caller holds the lock of those who put.
+    fn enlarge(&self, py: Python<'_>, ring: &Ring<'_>, item_bytes: u64) -> PyResult<u64> {
+        // Several, so that the two sides need not wait for each other at each of them.
+        let several = if item_bytes <= FEW_BYTES { 7 } else { 2 };
+        let bytes = (item_bytes * several).max(ring.bytes * 2).next_power_of_two();
+        if bytes > MOST_RING {
+            let why = format!("an item of {item_bytes} bytes does not fit");
+            return Err(errors::invalid(why));
+        }
+        let items = ring.place(Side::Put).items;
+        let (next, mapped) = py.detach(|| self.shared.add_ring(bytes, items)).map_err(|cause| {
+            let text = format!("cannot enlarge the queue to {bytes} bytes: {cause}");
+            errors::os(text, &cause)
+        })?;
+        *own(&self.rings) = Arc::new(mapped);
+        ring.words.next.store(next, Ordering::Release);
+        self.shared.header().rings[Side::Put as usize].0.store(next, Ordering::Release);
+        Ok(next)
+    }
+
+    /// Puts an item: false where there was no room in time.
+    fn wait_and_put(
+        &self,
+        py: Python<'_>,
+        item: &Item<'_>,
+        bytes: u64,
+        until: Until,
+    ) -> PyResult<bool> {
+        let (mut grow, mut looked) = (until.is_over(), Instant::now());
+        let mut slept = false;
+        loop {
+            let seen = self.seen(Side::Put)?;
+            let Some(guard) = self.lock(py, Side::Put, until)? else { return Ok(false) };
+            let begun = Instant::now();
+            slept |= match self.try_put(py, guard, item, bytes, grow)? {
+                None => break,
+                Some(Blocked::Room) => {
+                    self.wait(py, Side::Put, PATIENCE, || self.has_room(&seen.0, seen.1, bytes))?
+                }
+                Some(Blocked::Items) if until.is_over() => return Ok(false),
+                Some(Blocked::Items) => {
+                    let time = until.left().unwrap_or(SLICE);
+                    self.wait(py, Side::Put, time, || self.moved(&seen.0, seen.1))?
+                }
+            };
+            grow = begun.elapsed() >= PATIENCE && !self.moved(&seen.0, seen.1) || until.is_over();
+            if looked.elapsed() > LOOK {
+                self.hear(py, Side::Put)?;
+                looked = Instant::now();
+            }
+        }
+        if slept {
+            // Others may sleep too. If there is no room for them, the next one who gets wakes one.
+            self.expect_sleepers(Side::Put);
+            let (mapping, seen) = self.seen(Side::Put)?;
+            if self.has_room(&mapping, seen, bytes) {
+                self.wake(Side::Put);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gets the next object: None where none came in time.
+    fn wait_and_get<'py>(
+        &self,
+        py: Python<'py>,
+        until: Until,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (mut slept, mut looked) = (false, Instant::now());
+        loop {
+            let seen = self.seen(Side::Get)?;
+            let Some(guard) = self.lock(py, Side::Get, until)? else { return Ok(None) };
+            if let Some(item) = self.try_get(py, guard)? {
+                if slept {
+                    // Others may sleep too, and what is left is theirs.
+                    self.expect_sleepers(Side::Get);
+                    if self.size()? > 0 {
+                        self.wake(Side::Get);
+                    }
+                }
+                return Ok(Some(item));
+            }
+            if until.is_over() {
+                return Ok(None);
+            }
+            let time = until.left().unwrap_or(SLICE);
+            slept |= self.wait(py, Side::Get, time, || self.moved(&seen.0, seen.1))?;
+            if looked.elapsed() > LOOK {
+                if self.size()? == 0 {
+                    self.hear(py, Side::Get)?;
+                }
+                looked = Instant::now();
+            }
         }
     }
 
@@ -258,7 +335,7 @@ impl QueueRing {
         &self,
         py: Python<'py>,
         guard: Guard<'_>,
-    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (mut mapping, mut at) = self.mapped(Side::Get)?;
         let mut ring = self.ring(&mapping, at)?;
         loop {
@@ -276,26 +353,33 @@ impl QueueRing {
             (mapping, at) = self.mapped(Side::Get)?;
             ring = self.ring(&mapping, at)?;
         }
-        let (kind, bytes, lengths) = self.read_head(&mapping, &ring)?;
-        let mut parts = lengths
-            .iter()
-            .enumerate()
-            .map(|(number, bytes)| match number {
-                0 => Fresh::bytes(py, *bytes),
-                _ if kind == PICKLE && *bytes >= BLOCK => Fresh::block(py, *bytes),
-                _ => Fresh::bytearray(py, *bytes),
-            })
-            .collect::<PyResult<Vec<_>>>()?;
-        let mut position = ring.position(Side::Get) + (HEAD + 8 * lengths.len()) as u64;
-        let mut copy = |to: &mut [u8]| {
-            Shared::copy_out(&mapping, ring.area(), position, to);
-            position += to.len() as u64;
-        };
-        if bytes > LONG as u64 {
-            py.detach(|| parts.iter_mut().for_each(|part| copy(part.fill())));
-        } else {
-            parts.iter_mut().for_each(|part| copy(part.fill()));
+        let head = Head::read(&mapping, &ring)?;
+        // No object that the collector of garbage knows is made under the lock: it may run
+        // anything, such as a finalizer that uses this queue.
+        let mut short = [0; SHORT];
+        if let Some(body) = short.get_mut(..head.body_bytes()) {
+            Shared::copy_out(&mapping, ring.area(), ring.position(Side::Get) + HEAD as u64, body);
+            self.took(guard, &ring, head.bytes);
+            return head.object(py, body).map(Some);
         }
+        let mut parts = head.parts(py, &mapping, &ring)?;
+        let table = (HEAD + 8 * head.count) as u64;
+        let mut position = ring.position(Side::Get) + table;
+        py.detach(|| {
+            for part in &mut parts {
+                let to = part.fill();
+                Shared::copy_out(&mapping, ring.area(), position, to);
+                position += to.len() as u64;
+            }
+        });
+        self.took(guard, &ring, head.bytes);
+        let mut parts = parts.into_iter().map(Fresh::object);
+        let first = parts.next().ok_or_else(|| corrupt("it has an item of no parts"))?;
+        items::object_of_parts(head.kind, first, parts.collect()).map(Some)
+    }
+
+    /// Moves on behind an item that was copied, and lets go.
+    fn took(&self, guard: Guard<'_>, ring: &Ring<'_>, bytes: u64) {
         self.count(Side::Get);
         let place = ring.place(Side::Get);
         ring.words.places[Side::Get as usize].0.store(place.after(bytes), Ordering::Release);
@@ -304,42 +388,14 @@ impl QueueRing {
         if room || self.shared.header().most_items.load(Ordering::Relaxed) > 0 {
             self.wake(Side::Put);
         }
-        let mut parts = parts.into_iter().map(Fresh::object);
-        let first = parts.next().ok_or_else(|| corrupt("it has an item of no parts"))?;
-        let rest = PyList::new(py, parts.collect::<Vec<_>>())?;
-        (kind, first, rest).into_pyobject(py).map(Some)
-    }
-
-    /// The kind of the next item, its bytes in the ring, and the lengths of its parts.
-    fn read_head(&self, mapping: &Mapping, ring: &Ring<'_>) -> PyResult<(u32, u64, Vec<usize>)> {
-        let (mut head, at) = ([0; HEAD], ring.position(Side::Get));
-        Shared::copy_out(mapping, ring.area(), at, &mut head);
-        let bytes = u64::from_ne_bytes(head[..8].try_into().unwrap_or_default());
-        let kind = u32::from_ne_bytes(head[8..12].try_into().unwrap_or_default());
-        let count = u32::from_ne_bytes(head[12..].try_into().unwrap_or_default()) as usize;
-        let table = HEAD as u64 + 8 * count as u64;
-        let sound = bytes <= ring.used() && bytes.is_multiple_of(UNIT) && table <= bytes;
-        if !sound || !(1..=MOST_PARTS).contains(&count) {
-            return Err(corrupt("it has an item of no sound length"));
-        }
-        let mut lengths = vec![0; 8 * count];
-        Shared::copy_out(mapping, ring.area(), at + HEAD as u64, &mut lengths);
-        let lengths: Vec<usize> = lengths
-            .chunks_exact(8)
-            .map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()) as usize)
-            .collect();
-        let sum = lengths.iter().try_fold(table, |sum, bytes| sum.checked_add(*bytes as u64));
-        if sum.is_none_or(|sum| sum > bytes) {
-            return Err(corrupt("it has an item longer than itself"));
-        }
-        Ok((kind, bytes, lengths))
     }
 
     fn count(&self, side: Side) {
-        let Some(place) = *own(&self.peer) else { return };
-        let peer = &self.shared.header().peers[place];
+        let place = self.peer.load(Ordering::Relaxed);
+        let Some(peer) = self.shared.header().peers.get(place) else { return };
         let count = if side == Side::Put { &peer.put } else { &peer.got };
-        count.fetch_add(1, Ordering::Relaxed);
+        // Under the lock of the side: no other thread of this process counts now.
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Wakes one of a side, if one may sleep.
@@ -378,21 +434,38 @@ impl QueueRing {
         Ok((mapping, (side, at, place)))
     }
 
-    /// Waits until the other side has moved since it was seen, at most so long: whether it slept.
+    /// Whether one who puts finds room for an item, and for some more: waking costs more than an
+    /// item.
+    fn has_room(&self, mapping: &Mapping, (_, at, _): (Side, u64, u64), bytes: u64) -> bool {
+        let Ok(ring) = self.ring(mapping, at) else { return true };
+        let is_last = self.shared.header().rings[Side::Put as usize].0.load(Ordering::Acquire)
+            == at
+            && ring.words.next.load(Ordering::Acquire) == 0;
+        !is_last || ring.used() <= ring.bytes - bytes.max(ring.bytes / 4).min(ring.bytes)
+    }
+
+    /// Has the next one who moves the other side look for one of this side to wake.
+    fn expect_sleepers(&self, side: Side) {
+        self.shared.header().sleepers[side as usize].0.store(1, Ordering::Relaxed);
+    }
+
+    /// Waits until something is so that the other side brings about, at most so long: whether it
+    /// slept.
     fn wait(
         &self,
         py: Python<'_>,
-        (mapping, seen): &(Arc<Mapping>, (Side, u64, u64)),
+        side: Side,
         time: Duration,
+        done: impl Fn() -> bool + Sync,
     ) -> PyResult<bool> {
-        let word = &self.shared.header().sleepers[seen.0 as usize].0;
+        let word = &self.shared.header().sleepers[side as usize].0;
         let slept = py.detach(|| {
-            if self.spin(time, || self.moved(mapping, *seen)) {
+            if self.spin(time, &done) {
                 return false;
             }
-            word.store(1, Ordering::Relaxed);
+            self.expect_sleepers(side);
             fence(Ordering::SeqCst);
-            if self.moved(mapping, *seen) {
+            if done() {
                 return false;
             }
             let time = crate::wait::timespec(time.min(SLICE));
@@ -453,8 +526,17 @@ impl QueueRing {
     }
 
     fn join(&self) {
-        *own(&self.peer) = peers::join(self.shared.header());
+        let place = peers::join(self.shared.header());
+        self.peer.store(place.unwrap_or(NO_PEER), Ordering::Relaxed);
     }
+}
+
+fn check_open(queue: &Bound<'_, QueueRing>) -> PyResult<()> {
+    if queue.get().closed() {
+        let text = format!("Queue {} is closed", queue.repr()?);
+        return Err(PyValueError::new_err(text));
+    }
+    Ok(())
 }
 
 const MOST_SPIN_NS: u32 = 50_000;
@@ -464,135 +546,185 @@ fn corrupt(why: &str) -> PyErr {
     errors::corrupt(format!("cannot use the queue: {why}"))
 }
 
-/// An item that is to be put.
-struct Item<'a, 'py> {
-    head: Vec<u8>,
-    parts: &'a [Source<'py>],
-    /// Its bytes in a ring.
-    bytes: u64,
+/// The bytes of an item in a ring.
+fn bytes_in_ring(item: &Item<'_>) -> u64 {
+    item.lengths().fold(HEAD as u64, |sum, bytes| sum + 8 + bytes as u64).next_multiple_of(UNIT)
 }
 
-impl<'a, 'py> Item<'a, 'py> {
-    /// An item whose first part is made of the first `joined` of these.
-    fn new(kind: u32, parts: &'a [Source<'py>], joined: usize) -> Item<'a, 'py> {
-        let (stream, others) = parts.split_at(joined);
-        let first = stream.iter().map(Source::len).sum::<usize>();
-        let lengths = std::iter::once(first).chain(others.iter().map(Source::len));
-        let table = HEAD + 8 * (1 + others.len());
-        let sum = parts.iter().map(|part| part.len() as u64).sum::<u64>();
-        let bytes = (table as u64 + sum).next_multiple_of(UNIT);
-        let mut head = Vec::with_capacity(table);
-        head.extend_from_slice(&bytes.to_ne_bytes());
-        head.extend_from_slice(&kind.to_ne_bytes());
-        head.extend_from_slice(&(1 + others.len() as u32).to_ne_bytes());
-        lengths.for_each(|bytes| head.extend_from_slice(&(bytes as u64).to_ne_bytes()));
-        Item { head, parts, bytes }
+/// Copies an item to where the next one is put.
+fn copy_in(py: Python<'_>, mapping: &Mapping, ring: &Ring<'_>, item: &Item<'_>, bytes: u64) {
+    let mut position = ring.position(Side::Put);
+    let mut copy = |from: &[u8]| {
+        Shared::copy_in(mapping, ring.area(), position, from);
+        position += from.len() as u64;
+    };
+    let count = 1 + item.buffers.len() as u32;
+    let words = u64::from(count) << 32 | u64::from(item.kind as u32);
+    copy(&bytes.to_ne_bytes());
+    copy(&words.to_ne_bytes());
+    item.lengths().for_each(|bytes| copy(&(bytes as u64).to_ne_bytes()));
+    if bytes > LONG as u64 {
+        py.detach(|| item.pieces().for_each(copy));
+    } else {
+        item.pieces().for_each(copy);
     }
+}
+
+/// What stands before an item.
+struct Head {
+    kind: Kind,
+    /// The bytes of the item in the ring.
+    bytes: u64,
+    /// The number of its parts.
+    count: usize,
+}
+
+impl Head {
+    /// That of the next item.
+    fn read(mapping: &Mapping, ring: &Ring<'_>) -> PyResult<Head> {
+        let mut head = [0; HEAD];
+        Shared::copy_out(mapping, ring.area(), ring.position(Side::Get), &mut head);
+        let [bytes, words] = [0, 8].map(|at| word(&head, at));
+        let count = (words >> 32) as usize;
+        let sound = bytes <= ring.used()
+            && bytes.is_multiple_of(UNIT)
+            && (HEAD + 8 * count) as u64 <= bytes
+            && (1..=MOST_PARTS).contains(&count);
+        let kind = Kind::of(words as u32).filter(|_| sound);
+        let kind = kind.ok_or_else(|| corrupt("it has an item of no sound length"))?;
+        Ok(Head { kind, bytes, count })
+    }
+
+    fn body_bytes(&self) -> usize {
+        self.bytes as usize - HEAD
+    }
+
+    /// The lengths of the parts, from the table of them; their sum is not longer than the item.
+    fn lengths(&self, table: &[u8]) -> PyResult<impl Iterator<Item = usize> + Clone> {
+        let lengths = (0..self.count).map(move |number| word(table, 8 * number) as usize);
+        let begin = 8 * self.count;
+        match lengths.clone().try_fold(begin, |sum, bytes| sum.checked_add(bytes)) {
+            Some(sum) if sum <= self.body_bytes() => Ok(lengths),
+            _ => Err(corrupt("it has an item longer than itself")),
+        }
+    }
+
+    /// The object of a short item, which was copied.
+    fn object<'py>(&self, py: Python<'py>, body: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        let mut rest = &body[8 * self.count..];
+        let mut parts = self.lengths(body)?.map(|bytes| {
+            let (part, after) = rest.split_at(bytes);
+            rest = after;
+            part
+        });
+        let first = parts.next().unwrap_or_default();
+        let others = parts.map(|part| PyByteArray::new(py, part).into_any()).collect();
+        items::object_of(py, self.kind, first, others)
+    }
+
+    /// Memory for the parts.
+    fn parts<'py>(
+        &self,
+        py: Python<'py>,
+        mapping: &Mapping,
+        ring: &Ring<'_>,
+    ) -> PyResult<Vec<Fresh<'py>>> {
+        let mut table = vec![0; 8 * self.count];
+        let at = ring.position(Side::Get) + HEAD as u64;
+        Shared::copy_out(mapping, ring.area(), at, &mut table);
+        let lengths = self.lengths(&table)?.enumerate();
+        lengths.map(|(number, bytes)| items::part(py, self.kind, number, bytes)).collect()
+    }
+}
+
+/// The word at a place among bytes.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
 #[pymethods]
 impl QueueRing {
-    /// Makes the memory of a queue.
-    #[staticmethod]
-    fn make(most_items: u32, bytes: u64) -> PyResult<QueueRing> {
-        if bytes > MOST_RING {
-            return Err(errors::invalid(format!("a queue of {bytes} bytes is too large")));
+    /// Makes the memory of a queue, or opens that behind a descriptor, of which it takes a copy.
+    #[new]
+    #[pyo3(signature = (maxsize = 0, *, size_bytes = 1 << 20, _fd = None))]
+    fn new(maxsize: i64, size_bytes: u64, _fd: Option<i32>) -> PyResult<QueueRing> {
+        if let Some(fd) = _fd {
+            let failed = |cause: std::io::Error| {
+                let text = format!("cannot open the queue behind descriptor {fd}: {cause}");
+                errors::os(text, &cause)
+            };
+            let file = crate::memory::duplicate(fd).map_err(failed)?;
+            return QueueRing::over(Shared::open(file).map_err(failed)?);
         }
-        let bytes = bytes.max(LEAST_RING).next_power_of_two();
+        if size_bytes > MOST_RING {
+            return Err(errors::invalid(format!("a queue of {size_bytes} bytes is too large")));
+        }
+        // A size that is not positive, or beyond what is counted, is no bound.
+        let most_items = i32::try_from(maxsize).unwrap_or(0).max(0) as u32;
+        let bytes = size_bytes.max(LEAST_RING).next_power_of_two();
         let shared = Shared::make(most_items, bytes)
             .map_err(|cause| errors::os(format!("cannot make a queue: {cause}"), &cause))?;
         QueueRing::over(shared)
     }
 
-    /// Opens the memory behind a descriptor, of which this takes a copy.
-    #[staticmethod]
-    fn open(fd: i32) -> PyResult<QueueRing> {
-        let failed = |cause: std::io::Error| {
-            errors::os(format!("cannot open the queue behind descriptor {fd}: {cause}"), &cause)
-        };
-        let file = crate::memory::duplicate(fd).map_err(failed)?;
-        QueueRing::over(Shared::open(file).map_err(failed)?)
-    }
-
     /// The descriptor of the memory.
+    #[pyo3(name = "_fileno")]
     fn fileno(&self) -> i32 {
         self.shared.file().as_raw_fd()
     }
 
-    /// Puts an item of a kind: false where there was no room in time. Its first part comes as a
-    /// stream of several. `wait` is in seconds; None is for ever.
+    /// Puts an object. Waits for room if there are `maxsize` items; else it never waits long.
+    ///
+    /// Raises :class:`Full` if there was no room in time.
+    #[pyo3(signature = (obj, block = true, timeout = None))]
     fn put(
-        &self,
-        py: Python<'_>,
-        kind: u32,
-        stream: Vec<Bound<'_, PyAny>>,
-        others: Vec<Bound<'_, PyAny>>,
-        wait: Option<f64>,
-    ) -> PyResult<bool> {
-        if others.len() >= MOST_PARTS {
-            return Err(errors::invalid(format!("an item of {} buffers", others.len())));
+        slf: &Bound<'_, Self>,
+        obj: &Bound<'_, PyAny>,
+        block: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<()> {
+        let (this, py) = (slf.get(), slf.py());
+        check_open(slf)?;
+        let item = Item::of(obj)?;
+        if item.buffers.len() >= MOST_PARTS {
+            return Err(errors::invalid(format!("an item of {} buffers", item.buffers.len())));
         }
-        let both = stream.iter().chain(&others);
-        let sources = both.map(Source::new).collect::<PyResult<Vec<_>>>()?;
-        let item = Item::new(kind, &sources, stream.len());
-        let until = Until::new(wait)?;
-        let (mut grow, mut looked) = (until.is_over(), Instant::now());
-        loop {
-            let seen = self.seen(Side::Put)?;
-            let Some(guard) = self.lock(py, Side::Put, until)? else { return Ok(false) };
-            let time = match self.try_put(py, guard, &item, grow)? {
-                None => return Ok(true),
-                Some(Blocked::Room) => PATIENCE,
-                Some(Blocked::Items) if until.is_over() => return Ok(false),
-                Some(Blocked::Items) => until.left().map_or(SLICE, |left| left.min(SLICE)),
-            };
-            let begun = Instant::now();
-            self.wait(py, &seen, time)?;
-            grow = begun.elapsed() >= PATIENCE && !self.moved(&seen.0, seen.1) || until.is_over();
-            if looked.elapsed() > LOOK {
-                self.hear(py, Side::Put)?;
-                looked = Instant::now();
-            }
+        let bytes = bytes_in_ring(&item);
+        if let Some(guard) = this.shared.try_lock(Side::Put)?
+            && this.try_put(py, guard, &item, bytes, false)?.is_none()
+        {
+            return Ok(());
+        }
+        let wait = if block { timeout } else { Some(0.0) };
+        match this.wait_and_put(py, &item, bytes, Until::new(wait)?)? {
+            true => Ok(()),
+            false => Err(errors::Full::new_err(())),
         }
     }
 
-    /// Gets the next item: its kind, its first part and a list of the others. None where none came
-    /// in time.
+    /// Gets the next object, and waits for it.
+    ///
+    /// Raises :class:`Empty` if none came in time.
+    #[pyo3(signature = (block = true, timeout = None))]
     fn get<'py>(
-        &self,
-        py: Python<'py>,
-        wait: Option<f64>,
-    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let until = Until::new(wait)?;
-        let (mut slept, mut looked) = (false, Instant::now());
-        loop {
-            let seen = self.seen(Side::Get)?;
-            let Some(guard) = self.lock(py, Side::Get, until)? else { return Ok(None) };
-            if let Some(item) = self.try_get(py, guard)? {
-                if slept {
-                    // Others may sleep too, and what is left is theirs.
-                    let word = &self.shared.header().sleepers[Side::Get as usize].0;
-                    word.store(1, Ordering::Relaxed);
-                    if self.size()? > 0 {
-                        self.wake(Side::Get);
-                    }
-                }
-                return Ok(Some(item));
-            }
-            if until.is_over() {
-                return Ok(None);
-            }
-            slept |= self.wait(py, &seen, until.left().unwrap_or(SLICE))?;
-            if looked.elapsed() > LOOK {
-                if self.size()? == 0 {
-                    self.hear(py, Side::Get)?;
-                }
-                looked = Instant::now();
-            }
+        slf: &Bound<'py, Self>,
+        block: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (this, py) = (slf.get(), slf.py());
+        check_open(slf)?;
+        if let Some(guard) = this.shared.try_lock(Side::Get)?
+            && let Some(object) = this.try_get(py, guard)?
+        {
+            return Ok(object);
         }
+        let wait = if block { timeout } else { Some(0.0) };
+        let found = this.wait_and_get(py, Until::new(wait)?)?;
+        found.ok_or_else(|| errors::Empty::new_err(()))
     }
 
-    /// Items in the queue now.
+    /// The number of objects in the queue now.
+    #[pyo3(name = "qsize")]
     fn size(&self) -> PyResult<u32> {
         let (mapping, at) = self.mapped(Side::Put)?;
         let put = self.ring(&mapping, at)?;
@@ -600,20 +732,40 @@ impl QueueRing {
     }
 
     /// The most items, or 0.
+    #[pyo3(name = "_most_items")]
     fn most_items(&self) -> u32 {
         self.shared.header().most_items.load(Ordering::Relaxed)
     }
 
     /// Says that this process has the queue open: for a forked child.
+    #[pyo3(name = "_join_again")]
     fn join_again(&self) {
-        self.join();
+        if !self.closed() {
+            self.join();
+        }
     }
 
     /// Says that this process does not use the queue any more, and whether it failed.
+    #[pyo3(name = "_leave")]
     fn leave(&self, failed: bool) {
-        if let Some(place) = own(&self.peer).take() {
+        let place = self.peer.swap(NO_PEER, Ordering::Relaxed);
+        if place != NO_PEER {
             peers::leave(self.shared.header(), place, failed);
         }
+    }
+
+    /// Says that this process neither puts nor gets any more. Its end is then no death.
+    ///
+    /// What it has put stays in the queue.
+    fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.leave(false);
+    }
+
+    /// Whether this process has closed the queue.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 }
 

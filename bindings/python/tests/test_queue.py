@@ -64,6 +64,93 @@ def test_objects_pass_both_ways(method):
     join(child)
 
 
+class Named(str):
+    pass
+
+
+class Number(int):
+    pass
+
+
+class Mapping(dict):
+    pass
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        None, True, False, 0, -1, 127, 128, -128, -129, 2**63 - 1, -(2**63), 2**63, 10**30, 2.5,
+        float("inf"), -0.0, "", "text", "\u00e9\u4e2d\U0001f600", "\ud800", "nul\0", "x" * 600,
+        b"", b"bytes", b"x" * 3000, bytearray(b"array"), (), [], {}, (1,), [[]], [(), {}],
+        {"step": 7, "loss": 0.25, "name": "a worker", "tags": [1, 2, 3], 5: {None: ()}},
+        [1, [2, (3, {"four": [5.0]})]], list(range(1000)), {"big": 10**30}, ("x" * 1000, b"y" * 1000),
+        Named("text"), Number(5), Mapping(a=1), [Named("inside")], {"in": Number(6)}, {1, 2},
+        frozenset([3]), 1 + 2j, Ellipsis, range(5), ["\ud800"],
+    ],
+    ids=lambda item: repr(item)[:20],
+)
+def test_values_arrive_as_what_they_were(item):
+    def types(value):
+        inside = value.items() if isinstance(value, dict) else value
+        deep = isinstance(value, (tuple, list, dict))
+        return type(value), [types(each) for each in inside] if deep else None
+
+    queue = weir.Queue()
+    queue.put(item)
+    got = queue.get_nowait()
+    assert got == item and types(got) == types(item) and repr(got) == repr(item)
+    assert queue.empty()
+
+
+def test_what_is_in_a_value_twice_stays_one():
+    queue = weir.Queue()
+    one, pair = [1], ([2],)
+    for item in ([one, one], {"a": one, "b": (one,)}, [pair, pair], (pair, {"c": pair})):
+        queue.put(item)
+    first, second, third, fourth = [queue.get() for _ in range(4)]
+    assert first[0] is first[1] and second["a"] is second["b"][0]
+    assert third[0] is third[1] and fourth[0] is fourth[1]["c"]
+    circle = []
+    circle.append(circle)
+    queue.put(circle)
+    got = queue.get()
+    assert got[0] is got
+    deep = []
+    for _ in range(100):
+        deep = [deep]
+    queue.put(deep)
+    assert queue.get() == deep
+
+
+class PutsWhilePickled:
+    """An object that puts another one while it is pickled."""
+
+    def __init__(self, queue):
+        self.queue = queue
+
+    def __reduce__(self):
+        self.queue.put({1, 2})
+        return set, ([3],)
+
+
+def test_an_object_may_put_while_it_is_pickled():
+    queue = weir.Queue()
+    queue.put([PutsWhilePickled(queue)])
+    assert [queue.get(), queue.get()] == [{1, 2}, [{3}]]
+
+
+def test_a_reducer_that_is_registered_later_is_used():
+    class Odd:
+        pass
+
+    queue = weir.Queue()
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        queue.put(Odd())
+    mp.reduction.register(Odd, lambda odd: (int, ("7",)))
+    queue.put([Odd()])
+    assert queue.get() == [7]
+
+
 @pytest.mark.skipif(numpy is None, reason="SKIPPED: numpy is not here")
 def test_arrays_are_not_pickled_and_may_be_written():
     queue = weir.Queue()
@@ -390,15 +477,15 @@ def test_wrong_arguments_are_exceptions():
     with pytest.raises(TypeError):
         weir.Queue().get(timeout="soon")
     with pytest.raises(OSError, match="cannot open the queue"):
-        weir._weir.QueueRing.open(-1)
+        weir.Queue(_fd=-1)
     with open(os.devnull) as file, pytest.raises(OSError, match="too short"):
-        weir._weir.QueueRing.open(file.fileno())
+        weir.Queue(_fd=file.fileno())
 
 
 def test_it_takes_no_file_in_dev_shm():
     before = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
     queue = weir.Queue(size_bytes=1 << 20)
     queue.put(b"x" * (1 << 20))
-    assert "memfd:weir-queue" in os.readlink(f"/proc/self/fd/{queue._ring.fileno()}")
+    assert "memfd:weir-queue" in os.readlink(f"/proc/self/fd/{queue._fileno()}")
     after = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
     assert not {name for name in after - before if "weir" in name}

@@ -4,17 +4,41 @@ use super::raw::RawBuffer;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_char, c_int};
 
 unsafe extern "C" {
     fn PyObject_GetBuffer(object: *mut ffi::PyObject, view: *mut RawBuffer, flags: c_int) -> c_int;
     fn PyBuffer_Release(view: *mut RawBuffer);
+    // In the stable ABI since 3.10, and the same in 3.9.
+    fn PyUnicode_AsUTF8AndSize(text: *mut ffi::PyObject, bytes: *mut isize) -> *const c_char;
+}
+
+/// The text of a `str` in UTF-8, which the object keeps; `None` if it has none.
+pub fn text_of<'a>(object: &'a Bound<'_, PyAny>) -> Option<&'a [u8]> {
+    let mut bytes = 0;
+    // SAFETY: this thread is attached; of another object than a `str` it makes an error.
+    let start = unsafe { PyUnicode_AsUTF8AndSize(object.as_ptr(), &mut bytes) };
+    if start.is_null() {
+        drop(PyErr::take(object.py()));
+        return None;
+    }
+    // SAFETY: the object holds so many bytes as long as it lives, and never changes them.
+    Some(unsafe { std::slice::from_raw_parts(start.cast(), bytes as usize) })
 }
 
 /// A plain row of bytes.
 const SIMPLE: c_int = 0;
 /// A plain row of bytes that may be written.
 const WRITABLE: c_int = 1;
+
+/// A row of items that lie one after another, with their format and the lengths of all dimensions.
+const ARRAY: c_int = 0x8 | 0x4;
+
+/// The references to an object, or any larger number.
+pub fn references(object: &Bound<'_, PyAny>) -> isize {
+    // SAFETY: the object lives, and this thread is attached.
+    unsafe { ffi::Py_REFCNT(object.as_ptr()) as isize }
+}
 
 /// Bytes of an object of Python, held while they are copied.
 pub struct Source<'py>(Held<'py>);
@@ -37,6 +61,37 @@ impl<'py> Source<'py> {
     /// Holds the bytes of an object to be written.
     pub fn writable(object: &Bound<'py, PyAny>) -> PyResult<Source<'py>> {
         Source::view(object, WRITABLE)
+    }
+
+    /// Holds the bytes of an array that lies in one piece.
+    pub fn array(object: &Bound<'py, PyAny>) -> PyResult<Source<'py>> {
+        Source::view(object, ARRAY)
+    }
+
+    /// What [`Source::array`] found: numpy's letter for the numbers, and the lengths of all
+    /// dimensions; `None` if they are no plain numbers or may not be written.
+    pub fn numbers(&self) -> Option<(u8, &[isize])> {
+        let Held::View(view) = &self.0 else { return None };
+        if view.readonly != 0 || view.format.is_null() {
+            return None;
+        }
+        // SAFETY: a string that lives as long as the view.
+        let code = match unsafe { CStr::from_ptr(view.format) }.to_bytes() {
+            [code] if b"?bBhHiIlLqQefdg".contains(code) => *code,
+            b"Zf" => b'F',
+            b"Zd" => b'D',
+            b"Zg" => b'G',
+            _ => return None,
+        };
+        if view.ndim == 0 {
+            return Some((code, &[]));
+        }
+        if view.shape.is_null() {
+            return None;
+        }
+        // SAFETY: as many lengths as dimensions, and they live as long as the view.
+        let shape = unsafe { std::slice::from_raw_parts(view.shape, view.ndim as usize) };
+        Some((code, shape))
     }
 
     fn view(object: &Bound<'py, PyAny>, flags: c_int) -> PyResult<Source<'py>> {

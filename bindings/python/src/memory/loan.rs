@@ -139,8 +139,10 @@ unsafe extern "C" fn get_buffer(
         // SAFETY: Python's view to fill; without an object it holds nothing.
         unsafe { (*view).obj = std::ptr::null_mut() };
         let why = c"the loan is over: its memory was given back";
-        // SAFETY: attached; `PyExc_BufferError` is static.
-        unsafe { ffi::PyErr_SetString(ffi::PyExc_BufferError, why.as_ptr()) };
+        // SAFETY: a class that is static, and set since Python began.
+        let class = unsafe { ffi::PyExc_BufferError };
+        // SAFETY: attached, with a class and a string.
+        unsafe { ffi::PyErr_SetString(class, why.as_ptr()) };
         return -1;
     }
     // What a reader lends is read only; a block is its owner's.
@@ -174,9 +176,10 @@ unsafe extern "C" fn deallocate(object: *mut ffi::PyObject) {
     }
     // SAFETY: attached; the object is of a class on the heap.
     let class = unsafe { ffi::Py_TYPE(object) };
-    // SAFETY: every class has this slot, of this type.
-    let free: ffi::freefunc =
-        unsafe { std::mem::transmute(ffi::PyType_GetSlot(class, ffi::Py_tp_free)) };
+    // SAFETY: every class has this slot.
+    let free = unsafe { ffi::PyType_GetSlot(class, ffi::Py_tp_free) };
+    // SAFETY: the slot is of this type.
+    let free: ffi::freefunc = unsafe { std::mem::transmute(free) };
     // SAFETY: nobody has the object any more.
     unsafe { free(object.cast()) };
     // SAFETY: each object of a class on the heap holds a reference to it.

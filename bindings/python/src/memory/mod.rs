@@ -13,6 +13,6 @@ mod loan;
 mod raw;
 mod shared;
 
-pub use buffer::{Fresh, Source};
+pub use buffer::{Fresh, Source, references, text_of};
 pub use loan::{Lender, lend_record};
 pub use shared::{Guard, Header, PAGE_BYTES, Peer, RingWords, Shared, Side, duplicate};

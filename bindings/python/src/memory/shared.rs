@@ -17,7 +17,7 @@ pub const PAGE_BYTES: u64 = 65536;
 /// Processes that are known. Others use the queue, and nobody hears of their deaths.
 const PEERS: usize = 1000;
 const MAGIC: u64 = u64::from_le_bytes(*b"weirqueu");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// One of the two sides of a queue, each with a lock and a word for its sleepers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub enum Side {
 #[repr(C, align(128))]
 pub struct Lines<T>(pub T);
 
-/// What a queue has of one process.
-#[repr(C)]
+/// What a queue has of one process, on a line of its own: each process counts what it does.
+#[repr(C, align(64))]
 pub struct Peer {
     /// Its number.
     pub pid: AtomicU32,
@@ -164,6 +164,16 @@ impl Shared {
         let place = u64::from(items) << 32;
         words.places.iter().for_each(|word| word.0.store(place, Ordering::Relaxed));
         Ok((at, mapping))
+    }
+
+    /// Enters the pages of a ring into this process's tables in one go, as it is going to use all
+    /// of them: one by one, that takes longer than to copy into them.
+    pub fn populate(mapping: &Mapping, at: u64, bytes: u64) {
+        let advice = rustix::mm::Advice::LinuxPopulateWrite;
+        let start = mapping.at((at + PAGE_BYTES) as usize, bytes as usize);
+        // SAFETY: `at` asserts that the range is mapped. No byte of it changes. Kernels before 5.14
+        // refuse, and then each page is entered when it is used.
+        let _ = unsafe { rustix::mm::madvise(start.cast(), bytes as usize, advice) };
     }
 
     /// Gives the memory of a ring that is not used any more back to the machine, but for its words.
