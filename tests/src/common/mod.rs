@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use weir_measure::programs::find_program;
 
 pub use binary::Binary;
@@ -25,10 +25,16 @@ pub use binary::Binary;
 /// The command under test.
 pub const WEIR: Binary = Binary("weir");
 
+static TURNS: RwLock<()> = RwLock::new(());
+
 /// Pipelines that are timed run one at a time: two at once would wait for each other's CPUs.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn alone() -> RwLockWriteGuard<'static, ()> {
+    TURNS.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Timed pipelines that mostly sleep run beside each other, and not beside one that runs alone.
+pub fn among_sleepers() -> RwLockReadGuard<'static, ()> {
+    TURNS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 thread_local! {
@@ -41,6 +47,16 @@ thread_local! {
 /// is seen right afterwards), the test is skipped and says why.
 pub fn truth(check: impl FnOnce()) {
     let _alone = alone();
+    truth_here(check);
+}
+
+/// The same for pipelines that mostly sleep, several tests at a time.
+pub fn truth_of_sleepers(check: impl FnOnce()) {
+    let _among = among_sleepers();
+    truth_here(check);
+}
+
+fn truth_here(check: impl FnOnce()) {
     CROWDED.set(None);
     let Err(failure) = catch_unwind(AssertUnwindSafe(check)) else { return };
     let noted = CROWDED.take();

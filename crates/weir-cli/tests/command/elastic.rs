@@ -2,7 +2,7 @@
 //! them, or where an earlier run of the same pipeline has shown that they would help.
 
 use crate::common::port::{Place, said};
-use crate::common::{Ran, WEIR, have, truth, weir_run, weir_run_in};
+use crate::common::{Ran, WEIR, have, truth_of_sleepers, weir_run, weir_run_in};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -132,7 +132,7 @@ fn a_limit_on_the_size_of_files_below_the_buffer_s_memory_fails_it_with_the_reas
 
 #[test]
 fn what_a_run_has_shown_is_used_by_the_next() {
-    truth(|| {
+    truth_of_sleepers(|| {
         let state = tempfile::tempdir().expect("a directory");
         // Without evidence weir puts in nothing. It remembers what this run shows, also with
         // --quiet.
@@ -166,7 +166,7 @@ fn what_a_run_has_shown_is_used_by_the_next() {
 
 #[test]
 fn one_run_that_shows_the_opposite_is_not_believed_and_three_are() {
-    truth(|| {
+    truth_of_sleepers(|| {
         let state = tempfile::tempdir().expect("a directory");
         let script = state.path().join("write.sh");
         let text = format!("sh {} | {PACED}", script.display());
@@ -204,7 +204,7 @@ fn one_run_that_shows_the_opposite_is_not_believed_and_three_are() {
 
 #[test]
 fn advice_that_comparing_refuted_is_not_given_again() {
-    truth(|| {
+    truth_of_sleepers(|| {
         let state = tempfile::tempdir().expect("a directory");
         // The bursts come at fixed times: a writer that may continue earlier only sleeps longer.
         let punctual = "perl -MTime::HiRes=time,sleep -e '$b=\"x\" x 4e6;$t=time;for(1..2)\
@@ -221,7 +221,7 @@ fn advice_that_comparing_refuted_is_not_given_again() {
 
 #[test]
 fn where_nothing_can_be_remembered_the_buffer_is_advised_by_hand() {
-    truth(|| {
+    truth_of_sleepers(|| {
         let mut command = Command::new(WEIR);
         command.args(["run", &bursty()]).env_remove("WEIR_ELASTIC").env_remove("XDG_STATE_HOME");
         let output = command.env_remove("HOME").stdin(Stdio::null()).output().expect("weir starts");
@@ -245,7 +245,7 @@ fn without_evidence_nothing_is_written() {
 
 #[test]
 fn what_cannot_be_read_or_written_costs_a_line() {
-    truth(|| {
+    truth_of_sleepers(|| {
         let state = tempfile::tempdir().expect("a directory");
         let file = state.path().join("weir/elastic.json");
         std::fs::create_dir(state.path().join("weir")).expect("made");
@@ -296,7 +296,7 @@ fn a_script_runs_without_buffers_and_says_so() {
 
 #[test]
 fn a_buffer_that_was_typed_is_a_relay_and_needs_no_other() {
-    truth(|| {
+    truth_of_sleepers(|| {
         let state = tempfile::tempdir().expect("a directory");
         let typed = format!("{BURSTS} | '{WEIR}' buffer -q | {PACED}");
         let ran = weir_run_in(state.path(), &[&typed]);
@@ -310,7 +310,7 @@ fn a_buffer_that_was_typed_is_a_relay_and_needs_no_other() {
 
 #[test]
 fn compare_tries_the_buffer() {
-    truth(|| {
+    truth_of_sleepers(|| {
         let short = bursty().replace("1..3", "1..2").replace("4e6", "3e6");
         let ran = weir_run(&["--compare", "--runs", "6", &short]);
         let compare = &ran.json["compare"];

@@ -3,7 +3,7 @@
 
 use crate::common::killed::Killed;
 use crate::common::net::{Bed, HOST, Process};
-use crate::common::{Ran, WEIR, alone, have, pipeline, python, schema, until};
+use crate::common::{Ran, WEIR, alone, among_sleepers, have, pipeline, python, schema, until};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -193,14 +193,13 @@ impl Far {
 }
 
 const READS: &str = "while data := s.recv(65536): sys.stdout.write(str(len(data)))";
-/// Writes 2 MB, and then waits until the other end has read them.
 /// Writes for longer than the tenths of a second that a lost last segment of the other end takes: then
 /// that seems to send nothing.
 const WRITES: &str = "s.sendall(b'x' * 8000000)\ns.shutdown(1)\ns.recv(1)";
 
 #[test]
 fn another_host_that_sends_nothing_is_the_far_end() {
-    let _alone = alone();
+    let _among = among_sleepers();
     let Some(far) = Far::new("--delay 10ms", "time.sleep(2)\nc.sendall(b'x')") else { return };
     let json = far.run(READS);
     let peer = &json["stages"][0]["peer"];
@@ -211,7 +210,7 @@ fn another_host_that_sends_nothing_is_the_far_end() {
 
 #[test]
 fn questions_over_a_long_way_are_the_network_s() {
-    let _alone = alone();
+    let _among = among_sleepers();
     let answers = "while c.recv(1): c.sendall(b'y')";
     let Some(far) = Far::new("--delay 50ms", answers) else { return };
     let json = far.run("for _ in range(15): s.sendall(b'?'); s.recv(1)");
@@ -224,7 +223,7 @@ fn questions_over_a_long_way_are_the_network_s() {
 
 #[test]
 fn another_host_that_reads_slowly_has_a_full_window() {
-    let _alone = alone();
+    let _among = among_sleepers();
     let reads = "c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)\n\
                  while c.recv(20000): time.sleep(0.03)";
     let Some(far) = Far::new("--delay 1ms", reads) else { return };
