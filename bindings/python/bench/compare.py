@@ -1,11 +1,11 @@
 """weir.Queue beside what else passes objects between processes in Python.
 
-Each row is the time of a queue of others over weir's, for the same work: producers put objects, and
-this process gets them. The two run right after each other, in random order; a row has the median of the
-ratios and a 95 % interval of it (bootstrap). `a/a` is weir beside itself, and `memcpy` a plain copy of
-the same bytes.
+Each row is the time of a queue of others over weir's, for the same work: producers put objects, and this
+process gets them. Both have passed some objects before the clock starts, so their memory is there. The
+two run right after each other, in random order; a row has the median of the ratios and a 95 % interval of
+it (bootstrap). `a/a` is weir beside itself, and `memcpy` a plain copy of the same bytes, again and again.
 
-Usage: compare.py [--pairs N] [--seconds S] [--csv FILE] [--only SUBSTRING]
+Usage: compare.py [--quick] [--pairs N] [--seconds S] [--csv FILE] [--only SUBSTRING]
 """
 
 import argparse
@@ -15,6 +15,7 @@ import multiprocessing.shared_memory
 import os
 import pickle
 import random
+import signal
 import statistics
 import sys
 import time
@@ -24,6 +25,8 @@ import weir
 
 SIZES = {"64 B": 64, "4 KiB": 4096, "1 MiB": 1 << 20, "32 MiB": 32 << 20}
 CONTEXT = multiprocessing.get_context("fork")
+# A run that takes longer is given up.
+LONGEST_SECONDS = 30
 
 
 class PipeQueue:
@@ -122,7 +125,37 @@ class Iceoryx:
         return pickle.loads(data)
 
 
-def others(size):
+class SharedMemory:
+    """Two places in a `multiprocessing.shared_memory`, with semaphores: for arrays of one size."""
+
+    def __init__(self, size):
+        self.memory = multiprocessing.shared_memory.SharedMemory(create=True, size=2 * size)
+        self.places = numpy.ndarray((2, size), numpy.uint8, self.memory.buf)
+        self.free, self.full = CONTEXT.Semaphore(2), CONTEXT.Semaphore(0)
+        self.lock, self.put_count, self.got = CONTEXT.Lock(), CONTEXT.Value("l", 0, lock=False), 0
+
+    def put(self, item):
+        self.free.acquire()
+        with self.lock:
+            self.places[self.put_count.value % 2] = item
+            self.put_count.value += 1
+            self.full.release()
+
+    def get(self):
+        self.full.acquire()
+        item = self.places[self.got % 2].copy()
+        self.got += 1
+        self.free.release()
+        return item
+
+    def close(self):
+        del self.places
+        self.memory.close()
+        self.memory.unlink()
+
+
+def others(size, kind="array"):
+    shared = {"shared_memory": lambda: SharedMemory(size)} if kind == "array" else {}
     return {
         "multiprocessing.Queue": CONTEXT.Queue,
         "multiprocessing.Pipe": PipeQueue,
@@ -130,39 +163,56 @@ def others(size):
         "faster-fifo": lambda: faster_fifo(size),
         "pyzmq ipc": Zmq,
         "iceoryx2": lambda: Iceoryx(size),
+        **shared,
         "a/a": weir.Queue,
     }
 
 
-def produce(queue, go, item, count):
-    queue.put(item)  # whatever is made at the first use
+def warm_objects(item):
+    """As many as go round the memory of each of these queues once."""
+    return 4 if getattr(item, "nbytes", 0) > 4 << 20 else 16
+
+
+def produce(queue, go, done, item, count):
+    for _ in range(warm_objects(item)):
+        queue.put(item)
     go.wait()
     for _ in range(count):
         queue.put(item)
     # Some lose what lies in a process that has ended.
-    time.sleep(0.2)
+    done.wait()
 
 
 def seconds(make, item, producers, count):
     """The time for `count` objects of each producer."""
-    queue, go = make(), CONTEXT.Event()
+    queue, go, done = make(), CONTEXT.Event(), CONTEXT.Event()
     children = [
-        CONTEXT.Process(target=produce, args=(queue, go, item, count), daemon=True)
+        CONTEXT.Process(target=produce, args=(queue, go, done, item, count), daemon=True)
         for _ in range(producers)
     ]
-    for child in children:
-        child.start()
-    for _ in children:
-        queue.get()
-    begun = time.perf_counter()
-    go.set()
-    for _ in range(count * producers):
-        queue.get()
-    taken = time.perf_counter() - begun
-    for child in children:
-        child.join(10)
-        child.kill()
+    signal.alarm(LONGEST_SECONDS)
+    try:
+        for child in children:
+            child.start()
+        for _ in range(warm_objects(item) * producers):
+            queue.get()
+        begun = time.perf_counter()
+        go.set()
+        for _ in range(count * producers):
+            queue.get()
+        taken = time.perf_counter() - begun
+    finally:
+        signal.alarm(0)
+        done.set()
+        for child in children:
+            child.join(1)
+            child.kill()
+        getattr(queue, "close", lambda: None)()
     return taken
+
+
+def give_up(*_):
+    raise TimeoutError("it takes too long")
 
 
 def memcpy(size, count):
@@ -184,21 +234,28 @@ def interval(ratios):
 def works():
     for name, size in SIZES.items():
         yield name, "array", size, numpy.arange(size, dtype=numpy.uint8)
-    yield "64 B", "bytes", 64, b"x" * 64
-    yield "small", "object", 64, {"step": 7, "loss": 0.25, "name": "a worker", "tags": [1, 2, 3]}
+    for name, size in SIZES.items():
+        yield name, "bytes", size, b"x" * size
+    small = {"step": 7, "loss": 0.25, "name": "a worker", "tags": [1, 2, 3]}
+    yield "small", "object", 64, small
+    yield "4 KiB", "object", 4096, [{**small, "step": step, "tags": [step] * 3} for step in range(40)]
 
 
-def compare(pairs, budget, only):
+# What a quick run compares.
+QUICK = ("64 B array x1", "4 KiB array x1", "1 MiB array x1", "32 MiB array x1", "small object x1")
+
+
+def compare(pairs, budget, is_wanted):
     for name, kind, size, item in works():
         for producers in (1, 4):
             row = f"{name} {kind} x{producers}"
-            if only not in row:
+            if not is_wanted(row):
                 continue
             # As many as fit into the time, by a first try.
             count = 4
             while (taken := seconds(weir.Queue, item, producers, count)) < budget / 2 and count < 1e5:
                 count = max(count + 1, int(count * min(10, budget / max(taken, 1e-6))))
-            candidates = others(size)
+            candidates = others(size, kind)
             if producers == 1 and kind == "array":
                 candidates["memcpy"] = None
             for other, make in candidates.items():
@@ -227,13 +284,19 @@ def ratios(make, item, size, producers, count, pairs):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.1)
+    parser.add_argument("--quick", action="store_true", help="some rows, in less than 3 minutes")
+    parser.add_argument("--pairs", type=int)
+    parser.add_argument("--seconds", type=float, help="that weir takes for a run")
     parser.add_argument("--csv")
     parser.add_argument("--only", default="")
     given = parser.parse_args()
+    signal.signal(signal.SIGALRM, give_up)
+    pairs = given.pairs or (5 if given.quick else 9)
+    budget = given.seconds or (0.03 if given.quick else 0.1)
+    is_wanted = lambda row: given.only in row and (not given.quick or row in QUICK)
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs", file=sys.stderr)
     lines = [["work", "beside", "weir_us", "other_us", "ratio", "low", "high", "pairs"]]
-    for row, other, count, times in compare(given.pairs, given.seconds, given.only):
+    for row, other, count, times in compare(pairs, budget, is_wanted):
         if not times:
             continue
         objects = count * int(row.rsplit("x", 1)[1])

@@ -28,7 +28,8 @@ const HEAD: usize = 16;
 const MOST_RING: u64 = UNIT << 31;
 /// The shortest: each begins at a page.
 const LEAST_RING: u64 = PAGE_BYTES;
-/// A ring that is full gets a larger successor when nobody has got anything for so long.
+/// A ring that is full gets a larger successor when nobody has got anything for so long, and for a
+/// nanosecond for each byte: about what it takes to make the larger one.
 const PATIENCE: Duration = Duration::from_millis(10);
 /// How often one who waits looks for processes that died.
 const LOOK: Duration = Duration::from_millis(200);
@@ -256,11 +257,10 @@ impl QueueRing {
         until: Until,
     ) -> PyResult<bool> {
         let (mut grow, mut looked) = (until.is_over(), Instant::now());
-        let mut slept = false;
+        let (mut slept, mut still_since) = (false, looked);
         loop {
             let seen = self.seen(Side::Put)?;
             let Some(guard) = self.lock(py, Side::Put, until)? else { return Ok(false) };
-            let begun = Instant::now();
             slept |= match self.try_put(py, guard, item, bytes, grow)? {
                 None => break,
                 Some(Blocked::Room) => {
@@ -272,7 +272,12 @@ impl QueueRing {
                     self.wait(py, Side::Put, time, || self.moved(&seen.0, seen.1))?
                 }
             };
-            grow = begun.elapsed() >= PATIENCE && !self.moved(&seen.0, seen.1) || until.is_over();
+            if self.moved(&seen.0, seen.1) || self.shared.try_lock(Side::Get)?.is_none() {
+                // One who holds the lock is getting something.
+                still_since = Instant::now();
+            }
+            let patience = PATIENCE.max(Duration::from_nanos(self.ring(&seen.0, seen.1.1)?.bytes));
+            grow = still_since.elapsed() >= patience || until.is_over();
             if looked.elapsed() > LOOK {
                 self.hear(py, Side::Put)?;
                 looked = Instant::now();
