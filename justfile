@@ -65,7 +65,7 @@ loom:
 #
 # The rings, and the mappings they and the frames of a pool lie on, under miri (two minutes; eight beside builds)
 miri:
-    for tests in "-p weir-ring --lib" "-p weir --lib -- memory::tests::races memory::frames" \
+    for tests in "-p weir-ring --lib" "-p weir-pipes --lib -- memory::tests::races memory::frames" \
             "-p weir-mpx --lib -- memory::tests::races"; do \
         PROPTEST_CASES=2 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \
             CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(rustup which --toolchain nightly cargo-miri) runner" \
@@ -89,7 +89,7 @@ tsan:
     export TSAN_OPTIONS="die_after_fork=0 handle_sigbus=0 log_path=$PWD/target/tsan/report" RUSTFLAGS="-Zsanitizer=thread --cfg=rustix_use_libc"; \
         export WEIR_KILLS=20 PROPTEST_CASES=32; \
         target=$(uname -m)-unknown-linux-gnu; \
-        set -- --locked -p weir-ring -p weir -p weir-mpx -p weir-region --all-features -Zbuild-std --target $target --target-dir target/tsan \
+        set -- --locked -p weir-ring -p weir-pipes -p weir-mpx -p weir-region --all-features -Zbuild-std --target $target --target-dir target/tsan \
             --config "target.$target.runner = 'timeout --foreground -k 5 300 $PWD/tests/run-test'"; \
         cargo +nightly build "$@" --examples && cargo +nightly test "$@" --lib --tests -- \
             --skip a_lack_of_memory_is_an_error --skip memory_stays_within_the_budget --skip ten_thousand_channels \
@@ -111,7 +111,7 @@ fuzz SECONDS="20":
 
 # kill -9 of either end of a pipe at random instants, as often as you like
 torture KILLS="100000":
-    WEIR_KILLS={{KILLS}} cargo test --release --locked -p weir --test kill --test port_kill
+    WEIR_KILLS={{KILLS}} cargo test --release --locked -p weir-pipes --test kill --test port_kill
     WEIR_KILLS={{KILLS}} cargo test --release --locked -p weir-mpx --test mpx_kill
 
 # Random pieces of shell against bash, as long as you like

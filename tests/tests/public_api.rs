@@ -51,7 +51,7 @@ fn public_api(root: &Path) -> String {
             "--quiet",
             "--locked",
             "-p",
-            "weir",
+            "weir-pipes",
             "--lib",
             "--features",
             "tokio,rules",

@@ -1,8 +1,8 @@
 //! Owns an mpx, and receives what any number of `mpx_peer` send on their channels.
 //!
 //! ```text
-//! cargo run --release -p weir --example mpx_owner -- demo --check &
-//! cargo run --release -p weir --example mpx_peer -- demo --channels 1000 --records 1000
+//! cargo run --release -p weir-mpx --example mpx_owner -- demo --check &
+//! cargo run --release -p weir-mpx --example mpx_peer -- demo --channels 1000 --records 1000
 //! ```
 //!
 //! At the end of the last channel it prints how much has come, and the checksum of everything. Then

@@ -1,7 +1,7 @@
 //! Request and reply: clients open a channel each to one server, by its name.
 //!
 //! ```text
-//! cargo run -p weir --example request_reply
+//! cargo run -p weir-mpx --example request_reply
 //! ```
 //!
 //! The program starts itself twice as a client. The server receives the requests of all clients by one

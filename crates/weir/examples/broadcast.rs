@@ -1,7 +1,7 @@
 //! Broadcast: one record to several readers, a pipe for each.
 //!
 //! ```text
-//! cargo run -p weir --example broadcast
+//! cargo run -p weir-pipes --example broadcast
 //! ```
 //!
 //! Each reader has a ring of its own, so a slow reader does not hold up others. It misses records,

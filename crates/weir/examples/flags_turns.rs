@@ -1,8 +1,8 @@
 //! Two processes take turns by the flags of a named cluster: start it twice with the same name.
 //!
 //! ```sh
-//! cargo run --release -p weir --example flags_turns -- /dev/shm/demo.flags --turns 100K &
-//! cargo run --release -p weir --example flags_turns -- /dev/shm/demo.flags --turns 100K
+//! cargo run --release -p weir-pipes --example flags_turns -- /dev/shm/demo.flags --turns 100K &
+//! cargo run --release -p weir-pipes --example flags_turns -- /dev/shm/demo.flags --turns 100K
 //! ```
 
 use clap::Parser;

@@ -1,8 +1,8 @@
 //! Sends numbered bytes through a weir pipe to `pipe_recv`, which checks them.
 //!
 //! ```text
-//! cargo run --release -p weir --example pipe_recv -- /tmp/demo.sock --check &
-//! cargo run --release -p weir --example pipe_send -- /tmp/demo.sock --bytes 10G --chunk 64K
+//! cargo run --release -p weir-pipes --example pipe_recv -- /tmp/demo.sock --check &
+//! cargo run --release -p weir-pipes --example pipe_send -- /tmp/demo.sock --bytes 10G --chunk 64K
 //! ```
 //!
 //! The bytes are computed from `--seed`. At the end, or when the reader is gone, it prints how many

@@ -1,9 +1,9 @@
 //! Reads a port that any number of `port_write` write to, until all expected writers are gone.
 //!
 //! ```sh
-//! cargo run --release -p weir --example port_read -- /tmp/demo.port --writers 3 &
+//! cargo run --release -p weir-pipes --example port_read -- /tmp/demo.port --writers 3 &
 //! for i in 1 2 3; do
-//!     cargo run --release -p weir --example port_write -- /tmp/demo.port --messages 1M &
+//!     cargo run --release -p weir-pipes --example port_write -- /tmp/demo.port --messages 1M &
 //! done
 //! ```
 

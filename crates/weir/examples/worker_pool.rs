@@ -1,7 +1,7 @@
 //! A worker pool: jobs go out by a record pipe to each worker, results come back to one port.
 //!
 //! ```text
-//! cargo run -p weir --example worker_pool
+//! cargo run -p weir-pipes --example worker_pool
 //! ```
 //!
 //! A worker is a thread here. A worker in another process would be given the reader of its pipe by

@@ -16,16 +16,16 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("weir-doctor", &["weir-policy"]),
     ("weir-ring", &["weir-policy"]),
     ("weir-sys", &[]),
-    ("weir", &["weir-policy", "weir-ring", "weir-sys"]),
-    ("weir-mpx", &["weir", "weir-policy", "weir-ring", "weir-sys"]),
-    ("weir-region", &["weir", "weir-policy", "weir-ring", "weir-sys"]),
-    ("weir-c", &["weir"]),
+    ("weir-pipes", &["weir-policy", "weir-ring", "weir-sys"]),
+    ("weir-mpx", &["weir-pipes", "weir-policy", "weir-ring", "weir-sys"]),
+    ("weir-region", &["weir-pipes", "weir-policy", "weir-ring", "weir-sys"]),
+    ("weir-c", &["weir-pipes"]),
     ("weir-measure", &["weir-doctor", "weir-policy", "weir-sys"]),
-    ("weir-command", &["weir", "weir-doctor", "weir-measure", "weir-policy", "weir-sys"]),
+    ("weir-command", &["weir-pipes", "weir-doctor", "weir-measure", "weir-policy", "weir-sys"]),
     (
         "weir-cli",
         &[
-            "weir",
+            "weir-pipes",
             "weir-command",
             "weir-doctor",
             "weir-measure",
@@ -36,11 +36,11 @@ const ARROWS: [(&str, &[&str]); 20] = [
         ],
     ),
     ("weir-profile", &["weir-policy", "weir-sys"]),
-    ("weir-net", &["weir", "weir-policy", "weir-profile", "weir-sys"]),
+    ("weir-net", &["weir-pipes", "weir-policy", "weir-profile", "weir-sys"]),
     (
         "weir-net-cli",
         &[
-            "weir",
+            "weir-pipes",
             "weir-command",
             "weir-measure",
             "weir-net",
@@ -54,7 +54,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     (
         "weir-bench",
         &[
-            "weir",
+            "weir-pipes",
             "weir-measure",
             "weir-mpx",
             "weir-net",

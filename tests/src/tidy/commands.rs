@@ -16,7 +16,9 @@ pub fn recipes(texts: &Texts) -> Vec<TidyFault> {
         while let Some(word) = words.next() {
             let named = match word {
                 "-p" => {
+                    // A package lies in a folder of its name, but for the library (docs/adr/0034).
                     package = words.next().unwrap_or_default();
+                    package = if package == "weir-pipes" { "weir" } else { package };
                     continue;
                 }
                 "--target-dir" => {

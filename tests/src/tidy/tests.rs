@@ -40,19 +40,19 @@ fn arrows_of(packages: &[Value]) -> Vec<String> {
 
 #[test]
 fn an_arrow_against_the_table_is_named_with_its_kind() {
-    let library = package("weir", &[("weir-policy", Value::Null), ("libc", Value::Null)]);
+    let library = package("weir-pipes", &[("weir-policy", Value::Null), ("libc", Value::Null)]);
     let policy = package("weir-policy", &[]);
     let good = package("weir-ring", &[("weir-policy", Value::Null), ("serde", Value::Null)]);
     none(arrows_of(&[library.clone(), policy.clone(), good]));
     for (kind, name) in [(Value::Null, "normal"), (json!("dev"), "dev"), (json!("build"), "build")]
     {
-        let bad = package("weir-ring", &[("weir", kind)]);
+        let bad = package("weir-ring", &[("weir-pipes", kind)]);
         let faults = arrows_of(&[library.clone(), policy.clone(), bad]);
         one(
             faults,
             &format!(
                 "crates/weir-ring/Cargo.toml:1: [arrows] \
-                 weir-ring may not depend on weir ({name} dependency)"
+                 weir-ring may not depend on weir-pipes ({name} dependency)"
             ),
         );
     }

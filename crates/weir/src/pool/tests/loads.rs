@@ -8,7 +8,7 @@
 //! has dealt with what it heard.
 //!
 //! The table of all rules, with loads as long as the simulation's own:
-//! `WEIR_POOL_LOADS=full cargo test -p weir --release --lib pool::tests::loads -- --nocapture`
+//! `WEIR_POOL_LOADS=full cargo test -p weir-pipes --release --lib pool::tests::loads -- --nocapture`
 
 use super::*;
 use pool_world::loads::{self, Kind, STREAMS};
