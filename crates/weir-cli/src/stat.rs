@@ -21,7 +21,7 @@ use weir_command::output::{Outlet, aligned, trimmed};
 use weir_command::terminal;
 use weir_command::units::{bytes, capacity, count, seconds};
 use weir_command::widths::{clip, cut, wrap};
-use weir_measure::proc::{identity, program_file, words};
+use weir_sys::proc::{identity, is_shown, may_inspect, program_file, words};
 
 const SCHEMA: &str = "weir.stat/1";
 /// Most bytes read of a command.
@@ -75,7 +75,7 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
 
 /// Refuses a process that does not exist, with which that was to be done.
 pub fn must_exist(pid: i32, done: &str) -> Result<(), Fault> {
-    match std::path::Path::new(&format!("/proc/{pid}")).exists() {
+    match is_shown(pid) {
         true => Ok(()),
         false => Err(Fault::failed(format!("cannot {done} process {pid}: {}", missing(pid)))),
     }
@@ -86,7 +86,7 @@ pub fn must_exist(pid: i32, done: &str) -> Result<(), Fault> {
 fn must_be_seen(pid: i32) -> Result<i32, Fault> {
     must_exist(pid, "inspect")?;
     let what = format!("inspect process {pid}");
-    std::fs::read_dir(format!("/proc/{pid}/fd")).map_err(Fault::cannot(&what))?;
+    may_inspect(pid).map_err(Fault::cannot(&what))?;
     Ok(identity(pid).map_or(pid, |found| found.pid))
 }
 

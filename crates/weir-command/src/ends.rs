@@ -18,6 +18,7 @@ use std::fmt::Display;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
 use weir_measure::pipe_room;
+use weir_sys::proc::path_of_own;
 
 /// Sizes to which pipes are enlarged; the first that this user may have.
 const PIPE_BYTES: [usize; 3] = [1 << 20, 512 << 10, 256 << 10];
@@ -135,7 +136,7 @@ impl BufferInput {
         let write_only = fcntl_getfl(stdin()).is_ok_and(|flags| flags.contains(OFlags::WRONLY));
         let opened = matches!(kind, DescriptorKind::Pipe | DescriptorKind::Terminal)
             && !write_only
-            && reopen("/proc/self/fd/0", OFlags::RDONLY).and_then(dup2_stdin).is_ok();
+            && reopen(stdin(), OFlags::RDONLY).and_then(dup2_stdin).is_ok();
         if kind == DescriptorKind::Pipe {
             enlarge(stdin());
         }
@@ -216,7 +217,7 @@ impl BufferOutput {
         // A FIFO without a reader is refused here; the first write reports it.
         let opened = matches!(kind, DescriptorKind::Pipe | DescriptorKind::Terminal)
             && !read_only
-            && reopen("/proc/self/fd/1", OFlags::WRONLY).and_then(dup2_stdout).is_ok();
+            && reopen(stdout(), OFlags::WRONLY).and_then(dup2_stdout).is_ok();
         if kind == DescriptorKind::Pipe {
             enlarge(stdout());
         }
@@ -293,9 +294,9 @@ fn splices_to_sockets() -> bool {
     matches!(version, (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 5))
 }
 
-fn reopen(path: &str, access: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
+fn reopen(end: rustix::fd::BorrowedFd, access: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
     let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    open(path, flags, Mode::empty())
+    open(path_of_own(end), flags, Mode::empty())
 }
 
 /// Enlarges a pipe as far as `fs.pipe-max-size` allows, and this user's other pipes.

@@ -91,7 +91,7 @@ pub fn missing(pid: i32) -> &'static str {
 
 /// Returns whether processes can be seen at all.
 pub fn has_proc() -> bool {
-    std::path::Path::new("/proc/self/stat").exists()
+    weir_sys::proc::is_mounted()
 }
 
 /// Dies of a signal.

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::fmt::Write as _;
-pub use weir_measure::proc::{gid, name as command, uid};
 use weir_policy::text::is_unsafe_to_print;
+pub use weir_sys::proc::{gid, name as command, uid};
 
 /// A document: the keys that all begin with, then those of the verb.
 #[derive(Serialize)]

@@ -1,12 +1,11 @@
 //! The control groups of a process, of version 1 and of version 2.
 
-use crate::proc::Mount;
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::OnceLock;
 use weir_sys::Pid;
+use weir_sys::proc::{ControlGroups, Mount, Mounts, ProcDir};
 
 /// Returns the directories of this process's control groups for a controller (`cpu`, `memory`): its
 /// own group first, then those above it as far as they are mounted here. Where both versions are
@@ -17,23 +16,22 @@ pub fn directories(controller: &str) -> Vec<PathBuf> {
 }
 
 /// Returns the mounts that this process sees, and its groups.
-fn own() -> Option<(&'static str, &'static str)> {
-    static TEXTS: OnceLock<Option<(String, String)>> = OnceLock::new();
-    let texts =
-        TEXTS.get_or_init(|| Some((read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?)));
-    texts.as_ref().map(|(mounts, groups)| (mounts.as_str(), groups.as_str()))
+fn own() -> Option<&'static (Mounts, ControlGroups)> {
+    static OWN: OnceLock<Option<(Mounts, ControlGroups)>> = OnceLock::new();
+    let read = || Some((Mounts::of(ProcDir::This), ControlGroups::of(ProcDir::This)?));
+    OWN.get_or_init(read).as_ref()
 }
 
-/// Returns the text of another process's groups, if these are not all the same as this process's.
-pub fn other_groups(pid: Pid) -> Option<String> {
-    read(&format!("/proc/{pid}/cgroup")).filter(|groups| own().is_some_and(|own| own.1 != groups))
+/// Returns another process's groups, if these are not all the same as this process's.
+pub fn other_groups(pid: Pid) -> Option<ControlGroups> {
+    ControlGroups::of(pid).filter(|groups| own().is_some_and(|own| own.1 != *groups))
 }
 
-/// Returns the directories for a controller in a text of groups, without those of this process's own
+/// Returns the directories for a controller of these groups, without those of this process's own
 /// groups and those above.
-pub fn apart(groups: &str, controller: &str) -> Vec<PathBuf> {
+pub fn apart(groups: &ControlGroups, controller: &str) -> Vec<PathBuf> {
     let own_directories = directories(controller);
-    let mut found = own().map_or_else(Vec::new, |own| directories_in(own.0, groups, controller));
+    let mut found = own().map_or_else(Vec::new, |own| directories_in(&own.0, groups, controller));
     found.retain(|directory| !own_directories.contains(directory));
     found
 }
@@ -43,11 +41,11 @@ pub fn directories_of_each(
     pids: impl Iterator<Item = Pid>,
     controller: &str,
 ) -> impl Iterator<Item = (Pid, Rc<[PathBuf]>)> {
-    let mounts = read("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = Mounts::of(ProcDir::This);
     // Mostly they share a few groups.
-    let mut known: HashMap<String, Rc<[PathBuf]>> = HashMap::new();
+    let mut known: HashMap<ControlGroups, Rc<[PathBuf]>> = HashMap::new();
     pids.filter_map(move |pid| {
-        let groups = read(&format!("/proc/{pid}/cgroup"))?;
+        let groups = ControlGroups::of(pid)?;
         if !known.contains_key(&groups) {
             known.insert(groups.clone(), directories_in(&mounts, &groups, controller).into());
         }
@@ -61,27 +59,14 @@ pub fn directories_of(pid: Pid, controller: &str) -> Vec<PathBuf> {
     found.map_or_else(Vec::new, |(_, directories)| directories.to_vec())
 }
 
-/// Returns the groups in the text of `/proc/PID/cgroup`, each with the controllers of its
-/// hierarchy: none for version 2.
-pub fn list(groups: &str) -> impl Iterator<Item = (&str, &str)> {
-    // HIERARCHY:CONTROLLERS:PATH
-    groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'))
-}
-
-fn read(path: &str) -> Option<String> {
-    Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
-}
-
-/// Finds them in the texts of `/proc/PID/mountinfo` and `/proc/PID/cgroup`.
-fn directories_in(mounts: &str, groups: &str, controller: &str) -> Vec<PathBuf> {
+fn directories_in(mounts: &Mounts, groups: &ControlGroups, controller: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for (controllers, path) in list(groups) {
+    for (controllers, path) in groups.iter() {
         let second = controllers.is_empty();
         if !second && !has(controllers, controller) {
             continue;
         }
-        let mounts = mounts.lines().filter_map(Mount::parse);
-        let mut fitting = mounts.filter(|mount| match second {
+        let mut fitting = mounts.iter().filter(|mount| match second {
             true => mount.kind == "cgroup2",
             false => mount.kind == "cgroup" && has(mount.options, controller),
         });
@@ -123,7 +108,7 @@ mod tests {
         41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
 
     fn found(groups: &str, controller: &str) -> Vec<String> {
-        let directories = directories_in(MOUNTS, groups, controller);
+        let directories = directories_in(&MOUNTS.into(), &groups.into(), controller);
         directories.iter().map(|path| path.display().to_string()).collect()
     }
 
@@ -147,7 +132,9 @@ mod tests {
         let mounts = "30 25 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
                       31 25 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
                       32 25 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        let found = |groups, controller| directories_in(mounts, groups, controller);
+        let found = |groups, controller| {
+            directories_in(&mounts.into(), &ControlGroups::from(groups), controller)
+        };
         let all = |place: &str| vec![PathBuf::from(place)];
         assert_eq!(found("4:memory:/\n", "memory"), all("/sys/fs/cgroup/memory"));
         assert_eq!(found("0::/\n", "memory"), all("/sys/fs/cgroup/unified"));
@@ -168,6 +155,6 @@ mod tests {
         for groups in ["", "x", "1:cpu", "9:pids:/a\n"] {
             assert_eq!(found(groups, "cpu"), Vec::<String>::new(), "{groups}");
         }
-        assert!(directories_in("1 2 3 - cgroup", "1:cpu:/\n", "cpu").is_empty());
+        assert!(directories_in(&"1 2 3 - cgroup".into(), &"1:cpu:/\n".into(), "cpu").is_empty());
     }
 }

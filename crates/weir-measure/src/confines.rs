@@ -4,12 +4,12 @@
 //! `cgroup.procs`). The counters are the group's: they tell of all that is in it.
 
 use crate::cgroup;
-use crate::proc::number;
 use crate::quota::{self, GroupQuota};
 use std::fs;
 use std::path::{Path, PathBuf};
 use weir_doctor::facts::{GroupQuota as HeldUp, MemoryLimit};
 use weir_sys::Pid;
+use weir_sys::proc::{ControlGroups, number};
 
 /// A limit of version 1 from here on is none: the kernel shows the largest number of pages.
 const NO_LIMIT: u64 = 1 << 60;
@@ -18,8 +18,7 @@ const NO_LIMIT: u64 = 1 << 60;
 /// when they were last read.
 #[derive(Debug, Default)]
 pub struct Confines {
-    /// What `/proc/PID/cgroup` said when it was last read.
-    groups: Option<String>,
+    groups: Option<ControlGroups>,
     quotas: [Vec<GroupQuota>; 2],
     memory: [Vec<GroupMemory>; 2],
 }
@@ -28,12 +27,11 @@ impl Confines {
     /// Finds the groups of process `pid`, and reads their counters.
     pub fn sample(&mut self, pid: Pid) {
         let found = cgroup::other_groups(pid);
-        if found.is_some() && found != self.groups {
-            let groups = found.as_deref().unwrap_or_default();
-            add(&mut self.quotas[0], quota::limits_apart(groups), GroupQuota::directory);
-            let memory = cgroup::apart(groups, "memory").into_iter().filter_map(GroupMemory::read);
+        if let Some(groups) = found.filter(|found| self.groups.as_ref() != Some(found)) {
+            add(&mut self.quotas[0], quota::limits_apart(&groups), GroupQuota::directory);
+            let memory = cgroup::apart(&groups, "memory").into_iter().filter_map(GroupMemory::read);
             add(&mut self.memory[0], memory.collect(), |group| &group.directory);
-            self.groups = found;
+            self.groups = Some(groups);
         }
         self.read();
     }

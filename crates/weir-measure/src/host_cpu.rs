@@ -11,6 +11,7 @@ use crate::sys::usage::Usage;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 use weir_sys::cpu::ticks_ns;
+use weir_sys::proc::HostFile;
 
 /// One reading of the counters.
 #[derive(Clone, Debug)]
@@ -65,7 +66,7 @@ impl HostCpu {
 
     /// Reads them where the quotas of this process were read just now.
     pub fn read_beside(cpus: &[usize], quotas: Vec<GroupQuota>) -> Option<HostCpu> {
-        let text = std::fs::read_to_string("/proc/stat").ok()?;
+        let text = HostFile::Stat.read();
         let wanted = |cpu: &usize| cpus.is_empty() || cpus.contains(cpu);
         let (mut seen, mut all) = (Vec::new(), CpuTicks::default());
         for (cpu, ticks) in text.lines().filter_map(parse) {
@@ -202,7 +203,7 @@ fn parse(line: &str) -> Option<(usize, CpuTicks)> {
 }
 
 fn pressure_us() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/pressure/cpu").ok()?;
+    let text = HostFile::CpuPressure.read();
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
     some.split(' ').find_map(|word| word.strip_prefix("total="))?.trim().parse().ok()
 }
@@ -215,10 +216,9 @@ pub fn frequency_hz(cpus: &[usize]) -> Option<f64> {
         std::fs::read_to_string(path).ok()?.trim().parse::<f64>().ok().map(|khz| khz * 1e3)
     };
     let known: Option<Vec<f64>> = cpus.iter().map(current).collect();
-    let known = known.filter(|known| !known.is_empty()).or_else(|| {
-        let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-        Some(from_cpuinfo(&text, cpus))
-    })?;
+    let known = known
+        .filter(|known| !known.is_empty())
+        .or_else(|| Some(from_cpuinfo(&HostFile::CpuInfo.read(), cpus)))?;
     let mean = known.iter().sum::<f64>() / known.len() as f64;
     (mean.is_finite() && mean > 0.0).then_some(mean)
 }

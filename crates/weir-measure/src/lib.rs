@@ -5,7 +5,7 @@
 //! - [`runner`]: starts the stages of a pipeline, measures them, and reaps them; the result is a
 //!   [`weir_doctor::facts::Run`].
 //! - [`pairs`]: statistics of paired runs.
-//! - [`proc`]: readers of `/proc`.
+//! - `program`: what the file of a program shows.
 //! - [`hot`]: the functions in which processes compute.
 //! - [`oom`]: processes that the kernel killed because memory had run out.
 //! - [`host_pipes`]: all pipes between processes on this host.
@@ -33,7 +33,7 @@ mod netlink;
 pub mod oom;
 pub mod pairs;
 pub mod pipe_room;
-pub mod proc;
+mod program;
 pub mod programs;
 pub mod quota;
 pub mod runner;

@@ -1,13 +1,12 @@
 //! The machine: its CPUs, and the size of a pipe.
 
-use crate::proc::field;
 use crate::quota;
 use std::collections::BTreeSet;
-use weir_sys::proc::read_small;
+use weir_sys::proc::{HostFile, ProcContents, ProcDir, Status, field, sysctl};
 
 /// Returns the name and the numbers of the CPUs' model.
 pub fn cpu_model() -> String {
-    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = HostFile::CpuInfo.read();
     let model = field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "CPU implementer"));
     let family = field(&cpuinfo, "cpu family");
     let number = field(&cpuinfo, "model");
@@ -57,9 +56,7 @@ pub fn cpu_list(text: &str) -> BTreeSet<usize> {
 /// Returns the largest pipe of an unprivileged process (`/proc/sys/fs/pipe-max-size`).
 pub fn pipe_limit_bytes() -> u64 {
     const LINUX_DEFAULT: u64 = 1 << 20;
-    let mut buffer = [0; 64];
-    let text = read_small("/proc/sys/fs/pipe-max-size", &mut buffer).unwrap_or(&[]);
-    String::from_utf8_lossy(text).trim().parse().unwrap_or(LINUX_DEFAULT)
+    sysctl("fs.pipe-max-size").unwrap_or(LINUX_DEFAULT)
 }
 
 /// Returns the smallest pipe: one page.
@@ -69,9 +66,7 @@ pub fn page_bytes() -> u64 {
 
 /// Returns the peak memory of this process so far.
 pub fn own_peak_rss_bytes() -> u64 {
-    let mut buffer = [0; 4096];
-    let text = read_small("/proc/self/status", &mut buffer).unwrap_or(&[]);
-    crate::proc::peak_rss_bytes(text).unwrap_or(0)
+    Status::of(ProcDir::This).and_then(|status| status.peak_rss_bytes()).unwrap_or(0)
 }
 
 /// Whether the CPUs have instructions for the cipher AES.
@@ -83,7 +78,7 @@ pub fn has_aes() -> bool {
 /// Whether the CPUs have instructions for the cipher AES, by `/proc/cpuinfo`.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn has_aes() -> bool {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let info = HostFile::CpuInfo.read();
     let features = |line: &&str| line.starts_with("flags") || line.starts_with("Features");
     let line = info.lines().find(features).unwrap_or_default();
     line.split_whitespace().any(|word| word == "aes")

@@ -4,18 +4,21 @@
 //! version 1) and for the whole host (`/proc/vmstat`). It does not say which processes they were,
 //! so the difference over a run is evidence, not proof.
 
-use crate::{cgroup, proc};
+use crate::cgroup;
 use std::path::Path;
 use weir_doctor::ending::MemoryKills;
+use weir_sys::proc::{HostFile, number};
 
 /// Returns the counts since the control group was made and since the host was started.
 pub fn kills() -> MemoryKills {
     let group = cgroup::directories("memory")
         .iter()
         .find_map(|directory| FILES.iter().find_map(|file| count(&directory.join(file))));
-    MemoryKills { group, host: count(Path::new("/proc/vmstat")) }
+    MemoryKills { group, host: number(&HostFile::VmStat.read(), OOM_KILLS) }
 }
 
+/// The name of the count.
+const OOM_KILLS: &str = "oom_kill";
 /// Files in which a control group counts, in version 2 and in version 1.
 const FILES: [&str; 2] = ["memory.events", "memory.oom_control"];
 
@@ -27,7 +30,7 @@ pub fn kills_since(then: MemoryKills) -> MemoryKills {
 }
 
 fn count(file: &Path) -> Option<u64> {
-    proc::number(&std::fs::read_to_string(file).ok()?, "oom_kill")
+    number(&std::fs::read_to_string(file).ok()?, OOM_KILLS)
 }
 
 #[cfg(test)]
@@ -36,16 +39,10 @@ mod tests {
 
     #[test]
     fn the_number_is_found_in_all_three_files() {
-        assert_eq!(
-            proc::number("low 0\noom 3\noom_kill 2\noom_group_kill 0\n", "oom_kill"),
-            Some(2)
-        );
-        assert_eq!(
-            proc::number("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n", "oom_kill"),
-            Some(7)
-        );
+        assert_eq!(number("low 0\noom 3\noom_kill 2\noom_group_kill 0\n", "oom_kill"), Some(2));
+        assert_eq!(number("oom_kill_disable 0\nunder_oom 0\noom_kill 7\n", "oom_kill"), Some(7));
         for none in ["", "oom_kill", "oom_kill x\n", "oom_kill_disable 1\n"] {
-            assert_eq!(proc::number(none, "oom_kill"), None, "{none}");
+            assert_eq!(number(none, "oom_kill"), None, "{none}");
         }
     }
 
@@ -55,7 +52,7 @@ mod tests {
         let since = kills_since(then);
         assert_eq!(since.group, None);
         assert_eq!(since.host, kills().host);
-        let counted = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+        let counted = HostFile::VmStat.read();
         assert_eq!(since.host.is_some(), counted.contains("\noom_kill "));
     }
 }

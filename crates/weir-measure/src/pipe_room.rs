@@ -8,7 +8,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 use std::fmt::{self, Display, Formatter};
-use weir_sys::proc::read_small;
+use weir_sys::proc::sysctl;
 
 /// The part of what a user's pipes may hold that is left to other pipes, and in how many pieces that is
 /// asked for at most.
@@ -70,9 +70,7 @@ fn is_usual(pipe: impl AsFd) -> bool {
 
 /// Returns how many pages are left to other pipes: none where their number is not limited.
 fn pages_for_others() -> u64 {
-    let mut buffer = [0; 64];
-    let text = read_small("/proc/sys/fs/pipe-user-pages-soft", &mut buffer).unwrap_or(&[]);
-    String::from_utf8_lossy(text).trim().parse().map_or(0, |pages: u64| pages / LEFT_PART)
+    sysctl("fs.pipe-user-pages-soft").map_or(0, |pages: u64| pages / LEFT_PART)
 }
 
 /// Takes so many pages for pipes, or as many as this process has descriptors for.

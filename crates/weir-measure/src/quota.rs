@@ -1,13 +1,13 @@
 //! CPU quotas of control groups, and how often they were reached.
 
 use crate::cgroup;
-use crate::proc::number;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use weir_doctor::facts::Quota;
 use weir_sys::Pid;
+use weir_sys::proc::{ControlGroups, number};
 
 /// A control group's limit at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,8 +27,8 @@ pub fn limits_of(pid: Pid) -> Vec<GroupQuota> {
     limits_in(cgroup::directories_of(pid, "cpu"))
 }
 
-/// Returns the limits of the groups in this text that are not this process's.
-pub fn limits_apart(groups: &str) -> Vec<GroupQuota> {
+/// Returns the limits of the groups that are not this process's.
+pub fn limits_apart(groups: &ControlGroups) -> Vec<GroupQuota> {
     limits_in(cgroup::apart(groups, "cpu"))
 }
 

@@ -3,7 +3,7 @@
 //! Its file may be shared with other programs, which must not see `O_NONBLOCK` on it. So pipes and
 //! terminals are opened anew, and sockets are used by calls that do not wait.
 
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat, major, minor, open};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketType, recv, send, shutdown, sockopt};
@@ -163,7 +163,7 @@ fn own(given: OwnedFd) -> rustix::io::Result<ParentOnly> {
 fn again(given: &OwnedFd, direction: Direction) -> rustix::io::Result<ParentOnly> {
     let way = if direction == Direction::Input { OFlags::RDONLY } else { OFlags::WRONLY };
     let flags = way | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let path = format!("/proc/self/fd/{}", given.as_raw_fd());
+    let path = weir_sys::proc::path_of_own(given);
     let open = || open(&*path, flags, Mode::empty()).map_err(io::Error::from);
     ParentOnly::make(open).map_err(|cause| errno_of(&cause))
 }

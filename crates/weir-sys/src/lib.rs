@@ -13,7 +13,7 @@
 //!
 //! For several other crates:
 //!
-//! - [`proc`], [`cpu`]: readers of `/proc`, and CPU time of another process.
+//! - [`proc`]: the only reader of `/proc`. [`cpu`]: CPU time of another process.
 //! - [`namespace`]: namespaces of networks and mounts.
 //! - [`places`]: where files are kept.
 //! - [`mapping`]: memory. [`words`]: a file as words that several processes share.

@@ -6,7 +6,7 @@
 
 use crate::forks;
 use crate::mapping::{Mapping, Sharing};
-use crate::proc::Stat;
+use crate::proc::{ProcContents, ProcDir, Stat};
 use std::io;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
@@ -70,7 +70,7 @@ impl OwnedThread {
 
 /// The CPU on which a thread of this process ran last. `None` if it has ended.
 pub fn last_cpu(thread: crate::Pid) -> Option<usize> {
-    Stat::read(&format!("/proc/self/task/{thread}/stat"))?.cpu
+    Stat::of(ProcDir::ThreadOfThis(thread))?.cpu
 }
 
 #[cfg(test)]

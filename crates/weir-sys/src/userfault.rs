@@ -265,9 +265,7 @@ impl UserFaults {
         let (descriptor, serves_calls) = open()?;
         agree(descriptor.here()?.as_raw_fd(), &FEATURES)?;
         let page_bytes = rustix::param::page_size();
-        let pagemap = File::open("/proc/self/pagemap").map_err(|cause| {
-            io::Error::new(cause.kind(), format!("/proc/self/pagemap cannot be read: {cause}"))
-        })?;
+        let pagemap = crate::proc::own_page_map()?;
         Ok(UserFaults { descriptor, pagemap, serves_calls, page_bytes })
     }
 

@@ -4,7 +4,7 @@ use super::row::seconds;
 use serde::Serialize;
 use weir_sys::Pid;
 use weir_sys::cpu::{process_ns, ticks_ns};
-use weir_sys::proc::{Sched, Stat, read_small, tasks};
+use weir_sys::proc::{ProcContents, ProcDir, Sched, Stat, tasks};
 
 /// CPU time of all threads of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -32,7 +32,7 @@ impl Cpu {
         let mut queue_ns = 0;
         for task in tasks(pid) {
             // A thread that has just ended has no file.
-            queue_ns += sched_of(pid, task as u64).map_or(0, |sched| sched.queue_ns);
+            queue_ns += sched_of(pid, task).map_or(0, |sched| sched.queue_ns);
         }
         Some(Cpu {
             total_ns,
@@ -62,16 +62,14 @@ impl Cpu {
     }
 }
 
-fn sched_of(pid: Pid, task: u64) -> Option<Sched> {
-    let mut buffer = [0; 128];
-    let text = read_small(&format!("/proc/{pid}/task/{task}/schedstat"), &mut buffer);
-    Sched::parse(text.ok()?)
+fn sched_of(pid: Pid, task: Pid) -> Option<Sched> {
+    Sched::of(ProcDir::Thread(pid, task))
 }
 
 /// Returns the CPU time of a thread of a process. A thread that runs may have used more by then, up
 /// to a clock tick.
 pub fn task_ns(pid: Pid, task: u64) -> Option<u64> {
-    Some(sched_of(pid, task)?.cpu_ns)
+    Some(sched_of(pid, Pid::try_from(task).ok()?)?.cpu_ns)
 }
 
 /// Returns the start time of a process in clock ticks since boot, which with its id identifies it.

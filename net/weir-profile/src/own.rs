@@ -68,7 +68,7 @@ fn snapshot() -> io::Result<Observation> {
 }
 
 fn own_name() -> String {
-    let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    let name = weir_sys::proc::name(weir_sys::proc::ProcDir::This).unwrap_or_default();
     let name = name.trim();
     String::from(if name.is_empty() { "this process" } else { name })
 }

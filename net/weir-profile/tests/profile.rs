@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_profile::{LEASE, Observed, ProfileReport};
+use weir_sys::proc::{ProcContents, Stat};
 
 /// Longest that anything may take.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -59,11 +60,7 @@ impl Profiled {
     /// Waits until its first thread sleeps: after its answer, it sleeps only where it listens.
     fn until_it_listens(&self) {
         let begun = Instant::now();
-        let path = format!("/proc/{}/stat", self.child.id());
-        let state = || {
-            let text = std::fs::read(&path).expect("it lives");
-            weir_sys::proc::Stat::parse(&text).expect("a stat line").state
-        };
+        let state = || Stat::of(self.child.id() as i32).expect("it lives").state;
         while state() != b'S' {
             assert!(begun.elapsed() < DEADLINE, "it listens");
             std::thread::yield_now();

@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_profile::{LEASE, Observed, ProfileReport, Subroutine};
+use weir_sys::proc::{ProcContents, Stat};
 
 static WORK: Subroutine = Subroutine::new("work");
 
@@ -70,8 +71,7 @@ fn a_process_publishes_once_at_a_time_and_replaces_what_is_stale() {
     fs::copy(&path, &other).expect("copied");
     drop(published);
     let file = fs::File::options().write(true).open(&other).expect("opened");
-    let stat = fs::read("/proc/1/stat").expect("there");
-    let started = weir_sys::proc::Stat::parse(&stat).expect("a stat line").started_ticks;
+    let started = Stat::of(1).expect("there").started_ticks;
     for (word, value) in [(2, 1), (3, started)] {
         file.write_all_at(&u64::to_ne_bytes(value), word * 8).expect("written");
     }

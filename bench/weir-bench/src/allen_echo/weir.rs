@@ -139,7 +139,7 @@ impl Weir {
     fn find_processes(&mut self) {
         let switch = self.switch.id() as Pid;
         let is_child =
-            |pid: &Pid| weir_measure::proc::identity(*pid).is_some_and(|id| id.parent == switch);
+            |pid: &Pid| weir_sys::proc::identity(*pid).is_some_and(|id| id.parent == switch);
         self.pids = proc::processes().into_iter().filter(is_child).chain([switch]).collect();
     }
 }

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 use weir_measure::machine::cpu_model;
-use weir_measure::proc::{field, number, parse_io};
+use weir_sys::proc::{HostFile, Io, ProcContents, field, number, processes};
 
 /// Returns the host's fingerprint, as far as it can be read without privilege; other fields are
 /// empty.
 pub fn fingerprint(topology: &Topology) -> Host {
     let uname = rustix::system::uname();
     let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = HostFile::CpuInfo.read();
     let first = topology.allowed().first().copied().unwrap_or(0);
     Host {
         kernel: format!(
@@ -44,7 +44,7 @@ fn line(path: &str) -> String {
 }
 
 fn memory_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let text = HostFile::MemInfo.read();
     let total = field(&text, "MemTotal").and_then(|value| value.split(' ').next()?.parse().ok());
     total.unwrap_or(0_u64) * 1024
 }
@@ -118,20 +118,19 @@ struct HostCounts {
 }
 
 fn counts() -> HostCounts {
-    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let stat = HostFile::Stat.read();
+    let vmstat = HostFile::VmStat.read();
     let count = |text: &str, name: &str| number(text, name).unwrap_or(0);
     let mut calls = 0;
-    for pid in weir_sys::proc::processes() {
-        let text = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
-        calls += parse_io(text.as_bytes()).map_or(0, |io| io.read_calls + io.write_calls);
+    for pid in processes() {
+        calls += Io::of(pid).map_or(0, |io| io.read_calls + io.write_calls);
     }
     HostCounts {
         switches: count(&stat, "ctxt"),
         forks: count(&stat, "processes"),
         faults: count(&vmstat, "pgfault"),
         calls,
-        packets: received(&fs::read_to_string("/proc/net/dev").unwrap_or_default()),
+        packets: received(&HostFile::NetDev.read()),
     }
 }
 

@@ -7,10 +7,9 @@
 use serde_json::Value;
 use std::fs::{read, read_dir, read_to_string};
 use std::path::{Path, PathBuf};
-use weir_measure::cgroup;
 use weir_sys::Pid;
 use weir_sys::places::variable;
-use weir_sys::proc::processes;
+use weir_sys::proc::{ControlGroups, processes};
 
 /// The fewest digits by which a number is known.
 const LEAST_DIGITS: usize = 6;
@@ -18,10 +17,7 @@ const LEAST_DIGITS: usize = 6;
 /// Returns the processes of the container of this name, or of this number or its beginning.
 pub fn processes_of(name: &str) -> Vec<Pid> {
     let numbers = numbers(name);
-    let is = |pid: &Pid| {
-        let groups = read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        is_in(&groups, name, &numbers)
-    };
+    let is = |pid: &Pid| ControlGroups::of(*pid).is_some_and(|it| is_in(&it, name, &numbers));
     processes().into_iter().filter(is).collect()
 }
 
@@ -83,10 +79,10 @@ fn of_podman(list: &Value, name: &str) -> Vec<String> {
     list.as_array().into_iter().flatten().filter(is).filter_map(number).collect()
 }
 
-/// Whether a process with this text in `/proc/PID/cgroup` belongs to the container.
-fn is_in(groups: &str, name: &str, numbers: &[String]) -> bool {
+/// Whether a process with these control groups belongs to the container.
+fn is_in(groups: &ControlGroups, name: &str, numbers: &[String]) -> bool {
     // 12:memory:/docker/NUMBER; 0::/system.slice/docker-NUMBER.scope
-    let mut parts = cgroup::list(groups).flat_map(|(_, path)| path.split('/'));
+    let mut parts = groups.iter().flat_map(|(_, path)| path.split('/'));
     parts.any(|part| {
         let bare = part.strip_suffix(".scope").or_else(|| part.strip_suffix(".service"));
         let bare = bare.unwrap_or(part);
@@ -108,6 +104,10 @@ mod tests {
 
     const NUMBER: &str = "4f9a0c1be2d34f5a6b7c8d9e0f112233445566778899aabbccddeeff00112233";
 
+    fn is(groups: &str, name: &str, numbers: &[String]) -> bool {
+        is_in(&groups.into(), name, numbers)
+    }
+
     #[test]
     fn a_container_is_known_by_its_number_or_its_beginning() {
         let numbers = vec![NUMBER[..12].to_owned()];
@@ -117,22 +117,22 @@ mod tests {
             format!("0::/user.slice/user-1000.slice/libpod-{NUMBER}.scope/container"),
             format!("0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-{NUMBER}.scope"),
         ] {
-            assert!(is_in(&path, "web", &numbers), "{path}");
-            assert!(!is_in(&path, "web", &["5f9a0c1be2d3".into()]), "{path}");
+            assert!(is(&path, "web", &numbers), "{path}");
+            assert!(!is(&path, "web", &["5f9a0c1be2d3".into()]), "{path}");
         }
-        assert!(!is_in("0::/system.slice/4f9a0c1be2d3.service", "web", &numbers), "a service");
-        assert!(!is_in("", "web", &numbers));
+        assert!(!is("0::/system.slice/4f9a0c1be2d3.service", "web", &numbers), "a service");
+        assert!(!is("", "web", &numbers));
     }
 
     #[test]
     fn a_container_of_lxc_or_nspawn_is_known_by_its_name() {
         for path in ["0::/lxc.payload.web", "0::/machine.slice/systemd-nspawn@web.service/payload"]
         {
-            assert!(is_in(path, "web", &[]) && !is_in(path, "we", &[]), "{path}");
+            assert!(is(path, "web", &[]) && !is(path, "we", &[]), "{path}");
         }
         // systemd writes a dash of a name in this way.
-        assert!(is_in("0::/machine.slice/machine-my\\x2dweb.scope", "my-web", &[]));
-        assert!(is_in("0::/lxc.payload.my-web", "my-web", &[]));
+        assert!(is("0::/machine.slice/machine-my\\x2dweb.scope", "my-web", &[]));
+        assert!(is("0::/lxc.payload.my-web", "my-web", &[]));
     }
 
     #[test]

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use weir_doctor::programs::{gathers, is_organizer, is_shell, runs_others};
 use weir_measure::attribution::{Group, Sampler};
-use weir_measure::proc::{
-    Descriptor, FileKind, descriptors, link, parse_io, position, regular, words,
-};
 use weir_sys::Pid;
-use weir_sys::proc::read_small;
+use weir_sys::proc::{
+    Descriptor, FdInfo, FileKind, Io, ProcContents, current_directory, descriptors, link, regular,
+    words,
+};
 
 /// The least size of all files together for which anything is said.
 const LEAST_BYTES: u64 = 1 << 20;
@@ -141,8 +141,7 @@ fn writes_nothing(group: &Group) -> bool {
         "sha512sum",
     ];
     let ends_with_it = END_WITH_THEIR_INPUT.contains(&group.program.as_str());
-    let mut buffer = [0; 1024];
-    let io = read_small(&format!("/proc/{}/io", group.root), &mut buffer).ok().and_then(parse_io);
+    let io = Io::of(group.root);
     !ends_with_it
         && !group.several()
         && io.is_some_and(|io| io.read_bytes >= GATHERED_BYTES && io.write_bytes == 0)
@@ -290,7 +289,7 @@ fn seek(pid: Pid, words: &[String]) -> Option<Receiver<Vec<File>>> {
     if is_shell(program_in(words).trim_start_matches('-')) {
         return None;
     }
-    let place = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+    let place = current_directory(pid)?;
     let words: Vec<String> = words.iter().skip(1).take(WORDS).cloned().collect();
     let (sender, receiver) = channel();
     let ask = move || {
@@ -350,8 +349,8 @@ fn opened(pid: Pid, fd: i32) -> Option<Open> {
     // The link first: it refuses the processes of another pid namespace.
     link(pid, fd)?;
     let (id, bytes) = regular(pid, fd)?;
-    let (at, only_reads) = position(pid, fd)?;
-    Some(Open { fd, id, bytes, at, only_reads })
+    let info = FdInfo::of(pid, fd)?;
+    Some(Open { fd, id, bytes, at: info.position, only_reads: info.is_only_read() })
 }
 
 #[cfg(test)]

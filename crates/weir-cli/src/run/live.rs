@@ -14,7 +14,7 @@ use weir_command::units::words::things;
 use weir_command::widths::cut;
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
-use weir_measure::proc::link;
+use weir_sys::proc::link;
 
 /// The widths of the longest and of the shortest name in the line, in columns.
 const NAMES: [usize; 2] = [28, 14];

@@ -1,10 +1,8 @@
 //! How fast counts grow while a run continues.
 
 use std::collections::VecDeque;
-use weir_doctor::facts::Io;
 use weir_measure::attribution::{Group, Sampler};
-use weir_measure::proc::parse_io;
-use weir_sys::proc::read_small;
+use weir_sys::proc::{Io, ProcContents};
 
 /// The time over which rates are averaged.
 const RATE_NS: u64 = 3_000_000_000;
@@ -29,9 +27,7 @@ pub fn moved_bytes(group: &Group, sampler: &Sampler) -> Option<u64> {
 
 /// Returns what the kernel counted for a stage of one process.
 fn counted(group: &Group) -> Option<Io> {
-    let mut buffer = [0; 1024];
-    let io = read_small(&format!("/proc/{}/io", group.root), &mut buffer).ok();
-    io.and_then(parse_io).filter(|_| !group.several())
+    Io::of(group.root).filter(|_| !group.several())
 }
 
 /// The rate of a count that grows, over the last few seconds.

@@ -20,12 +20,11 @@ use weir_command::sys::{closed_standard_descriptors, sigpipe_was_ignored};
 use weir_command::units::parse;
 use weir_doctor::ending::Ending;
 use weir_measure::attribution::Sampler;
-use weir_measure::proc::words;
 use weir_measure::programs::find_program;
 use weir_measure::runner::{Forward, Job, Launch, StageSpec, Watcher};
 use weir_measure::sys::spawn::{Differences, exec_with};
 use weir_sys::Pid;
-use weir_sys::proc::{Stat, is_own};
+use weir_sys::proc::{ProcContents, Stat, is_own, words};
 
 const BASH: &str = "bash";
 /// The variable that names the `weir sh` that reports: its process, and when that started.

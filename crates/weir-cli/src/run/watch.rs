@@ -14,9 +14,9 @@ use weir_command::signals::heeded;
 use weir_command::terminal::{is_dumb, rows};
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
-use weir_measure::proc::{descriptors, link};
 use weir_measure::runner::{Job, Watcher};
 use weir_measure::sys::signals::restore_default;
+use weir_sys::proc::{descriptors, link};
 
 /// Signals that weir handles itself while stages run. The stages would inherit an ignored signal;
 /// exec resets a handled one to its default action.

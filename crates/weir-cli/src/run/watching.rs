@@ -14,10 +14,10 @@ use weir_command::fault::{Fault, missing};
 use weir_command::output::{Output, check_distinct};
 use weir_command::signals::{Again, stop_flag};
 use weir_doctor::facts::{Run, Watched};
-use weir_measure::proc::identity;
 use weir_measure::runner::{self, Aim};
 use weir_policy::text::printable_lines;
 use weir_sys::Pid;
+use weir_sys::proc::identity;
 
 /// Where control groups are.
 const GROUPS: &str = "/sys/fs/cgroup";

@@ -6,9 +6,9 @@ use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetatt
 use signal_hook::consts::SIGSTOP;
 use std::sync::{Mutex, Once};
 use weir_command::fault::Fault;
-use weir_measure::proc::identity;
 use weir_measure::sys::Pid;
 use weir_measure::sys::signals::{group_of, send, session_of};
+use weir_sys::proc::identity;
 
 /// The other screen, no cursor, no wrapping of long lines, reports of the mouse (xterm's ctlseqs).
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1000h\x1b[?1006h";

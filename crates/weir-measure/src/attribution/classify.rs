@@ -7,17 +7,17 @@
 
 use super::diag::unix_peer;
 use super::peers::holds;
+use super::signals::may_be_for_a_child;
 use crate::attribution::calls::Call;
-use crate::proc::{
-    Descriptor, FileKind, behind_pidfd, borrow, children, descriptor, epoll_interest,
-    is_anonymous_pipe, may_be_for_a_child,
-};
 use crate::sys::memory::read_remote;
 use rustix::fs::fstat;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
 use rustix::net::{AddressFamily, UCred};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
+use weir_sys::proc::{
+    Descriptor, FdInfo, FileKind, behind_pidfd, borrow, children, descriptor, is_anonymous_pipe,
+};
 
 /// A stage's input and output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -155,7 +155,7 @@ pub fn is_for_hang_ups(pid: Pid, call: Call) -> bool {
 fn asked(pid: Pid, call: Call) -> Vec<(i32, u32)> {
     match call {
         Call::Poll { address, count } => poll_set(pid, address, count),
-        Call::Epoll(fd) => epoll_interest(pid, fd),
+        Call::Epoll(fd) => FdInfo::of(pid, fd).unwrap_or_default().epoll,
         _ => Vec::new(),
     }
 }
@@ -176,7 +176,7 @@ fn flat(pid: Pid, mut set: Vec<(i32, bool)>) -> Vec<(i32, bool)> {
         let (others, mut next): (Vec<_>, Vec<_>) = set.into_iter().partition(|it| is_other(it.0));
         let mut opened = false;
         for (fd, writes) in others {
-            let inner = epoll_interest(pid, fd);
+            let inner = FdInfo::of(pid, fd).unwrap_or_default().epoll;
             opened |= !inner.is_empty();
             match inner.is_empty() {
                 true => next.push((fd, writes)),
@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn the_end_of_a_child_in_a_set_is_no_sleep() {
         let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep");
-        let end = crate::proc::pidfd(child.id() as Pid).expect("it lives");
+        let end = weir_sys::proc::pidfd(child.id() as Pid).expect("it lives");
         let (near, _far) = std::os::unix::net::UnixStream::pair().expect("a pair");
         let entry = |fd: i32| [fd.to_ne_bytes(), [1, 0, 0, 0]].concat();
         let set = [entry(end.as_raw_fd()), entry(near.as_raw_fd())].concat();

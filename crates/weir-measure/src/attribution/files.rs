@@ -2,16 +2,16 @@
 
 use super::classify::Awaited;
 use super::position::SOUGHT;
-use crate::proc::{
-    Descriptor, Mount, access, descriptor, field, link, read_whole, regular, special,
-};
 use crate::sys::memory::read_remote;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_doctor::facts::{FileWait, FileWaitKind};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
-use weir_sys::proc::read_small;
+use weir_sys::proc::{
+    Descriptor, FdInfo, HostFile, Mount, Mounts, access, descriptor, kernel_function, link,
+    regular, special,
+};
 
 /// Most files of a group that are tracked; time on others is not counted.
 const MOST_FILES: usize = 16;
@@ -19,8 +19,6 @@ const MOST_FILES: usize = 16;
 const MOST_SHOWN: usize = 3;
 /// Most bytes of a path.
 const PATH_BYTES: usize = 1024;
-/// Most bytes read of a table of mounts.
-const MOUNTS_BYTES: usize = 1 << 18;
 
 /// The files for which a group waited.
 #[derive(Debug, Default)]
@@ -52,7 +50,7 @@ impl Files {
                 None => return,
             },
             Awaited::Path(address) => path_in(pid, address).map_or(Key::Kernel(None), Key::Path),
-            Awaited::Unknown { task } => Key::Kernel(function(pid, task)),
+            Awaited::Unknown { task } => Key::Kernel(kernel_function(pid, task)),
             Awaited::Socket { .. } => return,
         };
         let is_same = |(known, wait): &&mut (Key, FileWait)| *known == key && wait.kind == kind;
@@ -137,14 +135,6 @@ pub fn path_in(pid: Pid, address: u64) -> Option<String> {
     Some(String::from_utf8_lossy(&buffer[..end]).into_owned()).filter(|path| !path.is_empty())
 }
 
-/// Returns the function of the kernel in which a task waits, where it may be read.
-pub fn function(pid: Pid, task: Pid) -> Option<String> {
-    let mut buffer = [0; 256];
-    let text = read_small(&format!("/proc/{pid}/task/{task}/wchan"), &mut buffer).ok()?;
-    let text = String::from_utf8_lossy(text).trim().to_owned();
-    Some(text).filter(|text| !text.is_empty() && text != "0")
-}
-
 /// Returns the driver of a device: of the hardware behind it, or else by its number.
 fn driver((major, minor, block): (u32, u32, bool)) -> Option<String> {
     let kind = if block { "block" } else { "char" };
@@ -153,10 +143,7 @@ fn driver((major, minor, block): (u32, u32, bool)) -> Option<String> {
         let target = std::fs::read_link(Path::new(&device).join(link)).ok()?;
         Some(target.file_name()?.to_string_lossy().into_owned())
     };
-    let listed = || {
-        let text = std::fs::read_to_string("/proc/devices").unwrap_or_default();
-        driver_of(&text, major, block)
-    };
+    let listed = || driver_of(&HostFile::Devices.read(), major, block);
     last("device/driver").or_else(listed).or_else(|| last("subsystem"))
 }
 
@@ -175,16 +162,11 @@ fn driver_of(text: &str, major: u32, block: bool) -> Option<String> {
 
 /// Returns the file system of a descriptor and what it is on: `ext4 on vda1`.
 fn mount_of(pid: Pid, fd: i32) -> Option<String> {
-    let mut buffer = [0; 512];
-    let text = read_small(&format!("/proc/{pid}/fdinfo/{fd}"), &mut buffer).ok()?;
-    let id = field(std::str::from_utf8(text).ok()?, "mnt_id")?.to_owned();
-    let table = read_whole(&format!("/proc/{pid}/mountinfo"), MOUNTS_BYTES)?;
-    mount_in(&String::from_utf8_lossy(&table), &id)
+    mount_in(&Mounts::of(pid), FdInfo::of(pid, fd)?.mount?)
 }
 
-/// Searches the text of `mountinfo`.
-fn mount_in(table: &str, id: &str) -> Option<String> {
-    let mount = table.lines().filter_map(Mount::parse).find(|mount| mount.id == id)?;
+fn mount_in(mounts: &Mounts, id: u64) -> Option<String> {
+    let mount = mounts.iter().find(|mount| mount.id == id)?;
     let Mount { kind, source, .. } = mount;
     // Without a device, the source only repeats the type.
     Some(match source.strip_prefix("/dev/") {
@@ -208,12 +190,12 @@ mod tests {
 
     #[test]
     fn a_file_system_is_named_with_what_it_lies_on() {
-        assert_eq!(mount_in(MOUNTS, "22").as_deref(), Some("ext4 on vda1"));
-        assert_eq!(mount_in(MOUNTS, "24").as_deref(), Some("nfs4 on server:/export"));
-        assert_eq!(mount_in(MOUNTS, "25").as_deref(), Some("overlay"));
-        assert_eq!(mount_in(MOUNTS, "26"), None);
-        assert_eq!(mount_in(MOUNTS, "2"), None);
-        assert_eq!(mount_in("", "22"), None);
+        assert_eq!(mount_in(&MOUNTS.into(), 22).as_deref(), Some("ext4 on vda1"));
+        assert_eq!(mount_in(&MOUNTS.into(), 24).as_deref(), Some("nfs4 on server:/export"));
+        assert_eq!(mount_in(&MOUNTS.into(), 25).as_deref(), Some("overlay"));
+        assert_eq!(mount_in(&MOUNTS.into(), 26), None);
+        assert_eq!(mount_in(&MOUNTS.into(), 2), None);
+        assert_eq!(mount_in(&"".into(), 22), None);
     }
 
     #[test]

@@ -7,7 +7,6 @@ use super::files::Files;
 use super::outside::Peers;
 use super::pipes::Fill;
 use super::process::{Process, Unreaped};
-use crate::proc::Descriptor;
 use crate::trace::Span;
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -18,7 +17,7 @@ use weir_doctor::facts::{GroupQuota, Io, MemoryLimit};
 use weir_doctor::partition::Samples;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
-use weir_sys::proc::Sched;
+use weir_sys::proc::{Descriptor, Sched};
 
 /// Interval, in looks, at which names, memory and bytes of a long-running process are read.
 const REFRESH_LOOKS: u64 = 64;

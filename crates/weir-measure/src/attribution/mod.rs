@@ -11,6 +11,7 @@
 //! - `files`: names the files and devices for which a task waits;
 //! - `births`: estimates how many processes were started, most of them never seen;
 //! - `position`: how far a process came in the file that it reads;
+//! - `signals`: the signals that let a thread continue;
 //! - `locale`: finds the locale by which a program compares text;
 //! - `dry`: what is waiting for input and looks like work;
 //! - `course`: keeps what each stage spent its time on, from which phases are cut;
@@ -35,6 +36,7 @@ mod position;
 mod process;
 mod rows;
 mod sampler;
+pub(crate) mod signals;
 mod tcp;
 mod tree;
 
@@ -45,6 +47,6 @@ pub use group::{Group, MoreEnd, ending};
 pub use outside::Peers;
 pub use pipes::{Fill, PipeTotals, PipeWatch};
 pub(crate) use process::by_letter;
-pub use process::{Process, Unreaped};
+pub use process::{Process, Unreaped, counted};
 pub use rows::{Rows, is_named, regular_file};
 pub use sampler::{Grouping, Sampler};

@@ -9,13 +9,12 @@ use super::files::Files;
 use super::peers::{Found, find, holds};
 use super::process::{Process, TaskSample, combine};
 use super::tcp;
-use crate::proc::{Descriptor, borrow, children, descriptor, identity};
 use std::collections::BTreeMap;
 use weir_doctor::facts::{OutsideProcess, Peer, PeerKind, TcpWaits};
 use weir_doctor::partition::Samples;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
-use weir_sys::proc::tasks;
+use weir_sys::proc::{Descriptor, borrow, children, descriptor, identity, tasks};
 
 /// Most sockets of a group that are tracked; time on others is not counted.
 const MOST_SOCKETS: usize = 16;

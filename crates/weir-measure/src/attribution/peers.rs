@@ -6,14 +6,13 @@
 //! descriptors of accessible processes then finds its owners.
 
 use super::diag::unix_peer;
-use crate::proc::{borrow, descriptors, identity, link, name, read_whole};
 use rustix::net::sockopt::{socket_acceptconn, socket_peercred, socket_type};
 use rustix::net::{SocketAddrAny, SocketAddrUnix, SocketType, getpeername, getsockname};
 use std::net::{IpAddr, SocketAddr as InetAddr};
 use std::os::fd::OwnedFd;
 use weir_doctor::facts::{Peer, PeerKind};
 use weir_sys::Pid;
-use weir_sys::proc::processes;
+use weir_sys::proc::{borrow, descriptors, identity, link, name, processes, sockets};
 
 /// Most processes whose descriptors are searched for a socket.
 const MOST_PROCESSES: usize = 4096;
@@ -197,8 +196,7 @@ pub fn rows(pid: Pid) -> Vec<Row> {
 
 fn rows_in(pid: Pid, tables: [&str; 2]) -> Vec<Row> {
     let rows = |table: &str| {
-        let text = read_whole(&format!("/proc/{pid}/net/{table}"), TABLE_BYTES).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
+        let text = sockets(pid, table, TABLE_BYTES).unwrap_or_default();
         text.lines().skip(1).filter_map(Row::parse).collect::<Vec<_>>()
     };
     tables.into_iter().flat_map(rows).collect()

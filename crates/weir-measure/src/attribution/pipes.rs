@@ -4,7 +4,6 @@
 //! borrows an end from its owner with `pidfd_getfd(2)` for the microseconds of one look.
 
 use crate::pipe_room::resize;
-use crate::proc::{Descriptor, pidfd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionread;
 use rustix::pipe::fcntl_getpipe_size;
@@ -13,6 +12,7 @@ use std::os::fd::OwnedFd;
 use weir_doctor::facts::Pipe;
 use weir_doctor::sizing::Sizing;
 use weir_sys::Pid;
+use weir_sys::proc::{Descriptor, pidfd};
 
 /// The result of one look at a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

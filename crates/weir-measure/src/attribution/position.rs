@@ -2,8 +2,8 @@
 //!
 //! The position tells of bytes that the process moves by calls that nobody counts.
 
-use crate::proc::{Descriptor, FileKind, descriptor, position};
 use weir_sys::Pid;
+use weir_sys::proc::{Descriptor, FdInfo, FileKind, descriptor};
 
 /// Descriptors among which the file is sought: standard input, and the first that a program opens.
 pub(super) const SOUGHT: [i32; 6] = [0, 3, 4, 5, 6, 7];
@@ -30,11 +30,11 @@ impl Positions {
             }
             self.now = SOUGHT.into_iter().find_map(|fd| {
                 let file = descriptor(pid, fd).filter(|file| file.kind == FileKind::Storage)?;
-                position(pid, fd).filter(|(_, only_read)| *only_read).map(|_| (fd, file))
+                FdInfo::of(pid, fd).filter(FdInfo::is_only_read).map(|_| (fd, file))
             });
         }
-        let at = self.now.and_then(|(fd, _)| position(pid, fd));
-        self.at_bytes = self.at_bytes.max(at.map_or(0, |(bytes, _)| bytes));
+        let at = self.now.and_then(|(fd, _)| FdInfo::of(pid, fd));
+        self.at_bytes = self.at_bytes.max(at.map_or(0, |info| info.position));
     }
 
     /// Returns the sum of the positions.

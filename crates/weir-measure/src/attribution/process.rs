@@ -4,15 +4,11 @@ mod before;
 mod script;
 
 use super::classify::{Awaited, Endpoints, Hints, awaited, classify};
-use super::files::function;
 use super::locale::locale_of;
 use super::position::Positions;
 use crate::attribution::calls::Call;
 use crate::confines::Confines;
-use crate::proc::{
-    Blocked, Descriptor, descriptor, is_anonymous_pipe, is_taken, may_move_uncounted, name_in,
-    parse_io, peak_rss_bytes, special, words, words_in,
-};
+use crate::program::may_move_uncounted;
 use before::Before;
 use rustix::io::Errno;
 use script::script_of;
@@ -22,7 +18,10 @@ use weir_doctor::programs::is_posix_shell;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::cpu::ticks_ns;
-use weir_sys::proc::{ProcFile, Sched, Stat, read_small};
+use weir_sys::proc::{
+    self, Blocked, Descriptor, ProcContents, ProcDir, ProcFile, Sched, Stat, Status, descriptor,
+    environment, is_anonymous_pipe, is_taken, kernel_function, special, words,
+};
 
 /// A process: its tasks, and what the last look showed.
 #[derive(Debug, Default)]
@@ -50,7 +49,7 @@ pub struct Process {
     /// Whether its arguments and environment were available when they were read.
     described: bool,
     tasks: Vec<Task>,
-    io: Option<ProcFile>,
+    io: Option<ProcFile<proc::Io>>,
     /// Bytes and calls when last looked at.
     pub last_io: Option<weir_doctor::facts::Io>,
     /// Share of system time in its CPU time when last looked at, in parts of a thousand.
@@ -91,10 +90,10 @@ pub struct Process {
 #[derive(Debug)]
 struct Task {
     id: Pid,
-    syscall: Result<ProcFile, Errno>,
-    sched: Option<ProcFile>,
+    syscall: Result<ProcFile<Blocked>, Errno>,
+    sched: Option<ProcFile<Sched>>,
     /// Its bytes and calls, opened when first needed.
-    io: Option<ProcFile>,
+    io: Option<ProcFile<proc::Io>>,
     /// Its state when last looked at, and the call in which it was blocked.
     state: TaskState,
     call: Option<Call>,
@@ -184,7 +183,7 @@ pub fn by_letter(letter: u8, state: TaskState, in_call: bool) -> Option<TaskStat
 impl Process {
     /// Starts to sample process `pid`, with its one known task.
     pub fn new(pid: Pid, group: usize) -> Process {
-        let io = ProcFile::open(&format!("/proc/{pid}/io")).ok();
+        let io = ProcFile::open(pid).ok();
         let tasks = vec![Task::new(pid, pid)];
         let io_is_whole = true;
         Process { pid, group, starter: group, tasks, io, io_is_whole, ..Process::default() }
@@ -199,7 +198,7 @@ impl Process {
     /// to the count of the process, but not to that of its one thread.
     pub fn count_alone(&mut self) {
         let pid = self.pid;
-        self.io = ProcFile::open(&format!("/proc/{pid}/task/{pid}/io")).ok();
+        self.io = ProcFile::open(ProcDir::Thread(pid, pid)).ok();
         self.io_is_whole = false;
     }
 
@@ -208,7 +207,7 @@ impl Process {
         if self.tasks.iter().all(|task| task.id != id) {
             if self.tasks.len() == 1 {
                 // Threads that end add their bytes to the count of the process.
-                self.io = ProcFile::open(&format!("/proc/{}/io", self.pid)).ok();
+                self.io = ProcFile::open(self.pid).ok();
                 self.io_is_whole = true;
             }
             self.tasks.push(Task::new(self.pid, id));
@@ -281,14 +280,12 @@ impl Process {
     /// Reads what is needed only at intervals: the name, and what depends on it. Returns the peak
     /// memory.
     pub fn refresh(&mut self) -> Option<u64> {
-        let mut buffer = [0; 4096];
-        let pid = self.pid;
-        let status = read_small(&format!("/proc/{pid}/status"), &mut buffer).ok()?;
-        let (name, peak) = (name_in(&String::from_utf8_lossy(status))?, peak_rss_bytes(status));
+        let status = Status::of(self.pid)?;
+        let (name, peak) = (status.name()?, status.peak_rss_bytes());
         let is_new = name != self.name;
         // It enters its control group at the start, before it becomes its program.
         if self.looks > 1 {
-            self.confines.sample(pid);
+            self.confines.sample(self.pid);
         }
         // Libraries are mapped after the start, and a few later. What was read of a file is kept.
         if is_new || self.looks.is_power_of_two() || self.looks.is_multiple_of(64) {
@@ -336,10 +333,9 @@ impl Process {
             words.retain(|word| !word.is_empty());
             self.command = words.join(" ");
             self.script = script_of(pid, &words);
-            let mut buffer = vec![0; MOST_BYTES];
-            let text = read_small(&format!("/proc/{pid}/environ"), &mut buffer).unwrap_or(&[]);
-            self.locale = locale_of(&words_in(text));
-            self.described = has_arguments && !text.is_empty();
+            let variables = environment(pid, MOST_BYTES);
+            self.locale = locale_of(&variables);
+            self.described = has_arguments && !variables.is_empty();
         }
     }
 
@@ -357,8 +353,7 @@ impl Process {
             self.waited_system_ns = since(stat.waited_system_ticks, before.waited_system_ticks);
             self.major_faults = stat.major_faults.saturating_sub(before.major_faults);
         }
-        let mut buffer = [0; 1024];
-        let io = self.io.as_ref().and_then(|io| parse_io(io.read(&mut buffer).ok()?));
+        let io = self.io.as_ref().and_then(|io| Some(counted(io.read().ok()?)));
         let before = if self.io_is_whole { self.before.io_whole } else { self.before.io_alone };
         self.last_io = io.map(|io| io.since(before)).or(self.last_io);
     }
@@ -390,10 +385,16 @@ impl Process {
     }
 }
 
+/// Returns the counts of the kernel as facts.
+pub fn counted(io: proc::Io) -> Io {
+    let proc::Io { read_bytes, write_bytes, read_calls, write_calls } = io;
+    Io { read_bytes, write_bytes, read_calls, write_calls }
+}
+
 impl Task {
     fn new(pid: Pid, id: Pid) -> Task {
-        let open = |file| ProcFile::open(&format!("/proc/{pid}/task/{id}/{file}"));
-        let (syscall, sched) = (open("syscall"), open("schedstat").ok());
+        let dir = ProcDir::Thread(pid, id);
+        let (syscall, sched) = (ProcFile::open(dir), ProcFile::open(dir).ok());
         let (last, before) = (Sched::default(), Sched::default());
         let (io, state) = (None, TaskState::default());
         let call = None;
@@ -402,9 +403,9 @@ impl Task {
 
     /// Returns its own bytes and calls so far.
     fn moved(&mut self, pid: Pid) -> Option<Io> {
-        let open = || ProcFile::open(&format!("/proc/{pid}/task/{}/io", self.id)).ok();
+        let open = || ProcFile::open(ProcDir::Thread(pid, self.id)).ok();
         self.io = self.io.take().or_else(open);
-        parse_io(self.io.as_ref()?.read(&mut [0; 1024]).ok()?)
+        Some(counted(self.io.as_ref()?.read().ok()?))
     }
 
     /// Returns what it used since it is watched.
@@ -425,15 +426,9 @@ impl Task {
         }
         let mut look =
             TaskSample { on_cpu_permille: self.on_cpu_permille, ..TaskSample::default() };
-        let mut buffer = [0; 256];
-        let read = match &self.syscall {
-            Ok(file) => file.read(&mut buffer),
-            Err(error) => Err(*error),
-        };
-        let blocked = match read {
-            Ok(text) => Blocked::parse(text),
+        let blocked = match self.syscall.as_ref().map_err(|error| *error).and_then(ProcFile::read) {
             Err(Errno::SRCH) => return None,
-            Err(_) => None,
+            read => read.ok(),
         };
         look.state = match blocked {
             Some(Blocked::Running) => TaskState::Running,
@@ -485,7 +480,7 @@ impl Task {
         }
         match state {
             TaskState::Disk => state,
-            _ if function(pid, self.id).is_some_and(|name| name.contains("pipe")) => {
+            _ if kernel_function(pid, self.id).is_some_and(|name| name.contains("pipe")) => {
                 TaskState::Child
             }
             _ if matches!(special(pid, fd), Some((MEMORY, _, false))) => TaskState::Unknown,
@@ -494,9 +489,7 @@ impl Task {
     }
 
     fn measure_on_cpu(&mut self) -> u32 {
-        let mut buffer = [0; 128];
-        let now = self.sched.as_ref().and_then(|file| Sched::parse(file.read(&mut buffer).ok()?));
-        let Some(now) = now else { return 1000 };
+        let Some(now) = self.sched.as_ref().and_then(|file| file.read().ok()) else { return 1000 };
         let cpu = now.cpu_ns.saturating_sub(self.last.cpu_ns);
         let queue = now.queue_ns.saturating_sub(self.last.queue_ns);
         self.last = now;
@@ -505,10 +498,7 @@ impl Task {
 
     /// Returns the state letter; `None` when the task has ended.
     fn letter(&self, pid: Pid) -> Option<u8> {
-        let mut buffer = [0; 512];
-        let text = read_small(&format!("/proc/{pid}/task/{}/stat", self.id), &mut buffer).ok()?;
-        let after = text.iter().rposition(|b| *b == b')')?;
-        text.get(after + 2).copied()
+        Stat::of(ProcDir::Thread(pid, self.id)).map(|stat| stat.state)
     }
 }
 

@@ -12,10 +12,12 @@ use super::files::longest_read;
 use super::group::{Group, MOST_GROUPS, MoreEnd, describe, hints, is_due};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskSample, combine};
-use crate::proc::{Descriptor, FileKind, access, descriptor, descriptors, is_anonymous_pipe, link};
 use weir_doctor::programs::reads_again;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
+use weir_sys::proc::{
+    Descriptor, FileKind, access, descriptor, descriptors, is_anonymous_pipe, link,
+};
 
 /// Most descriptors beyond standard input and output at which a process is looked at.
 const MOST_DESCRIPTORS: usize = 64;

@@ -16,13 +16,12 @@ use super::process::{Process, TaskSample, combine};
 use super::rows;
 use super::tree::Discovery;
 use crate::lives::{Adopted, Life, Lives};
-use crate::proc::{Descriptor, ProcessIdentity, is_nonblocking};
 use population::Population;
 use tracer::Tracer;
 use weir_doctor::facts::{Evidence, History};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
-use weir_sys::proc::Sched;
+use weir_sys::proc::{Descriptor, FdInfo, ProcessIdentity, Sched};
 
 /// Samples the tasks of a run.
 #[derive(Debug)]
@@ -269,7 +268,8 @@ impl Sampler {
             let never_blocks = || {
                 let members = || processes.values().filter(|it| it.group == position);
                 members().all(Process::sleeps_by_the_clock)
-                    && members().all(|it| is_nonblocking(it.pid, 0) == Some(true))
+                    && members()
+                        .all(|it| FdInfo::of(it.pid, 0).is_some_and(|it| it.is_nonblocking()))
             };
             seen.dry = group.dry.tick(input, state, used, tasks.flatten(), never_blocks);
         }

@@ -6,20 +6,26 @@
 
 use super::births::Census;
 use super::process::Process;
-use crate::proc::{ProcessIdentity, identity, is_child, is_taken, largest_id, last_id};
 use std::collections::BTreeMap;
 use weir_sys::Pid;
-use weir_sys::proc::{ProcFile, processes, tasks};
+use weir_sys::proc::{
+    NewestId, ProcDir, ProcFile, ProcessIdentity, identity, is_child, is_taken, largest_id,
+    processes, tasks,
+};
 
 /// Shortest time between two walks of `/proc`.
 const WALK_NS: u64 = 50_000_000;
 /// Most new ids that are looked up one by one.
 const FEW: Pid = 128;
 
+fn newest_id(loadavg: &ProcFile<NewestId>) -> Option<Pid> {
+    loadavg.read().ok().map(|NewestId(id)| id)
+}
+
 /// The ids that have been looked up.
 #[derive(Debug)]
 pub struct Discovery {
-    loadavg: Option<ProcFile>,
+    loadavg: Option<ProcFile<NewestId>>,
     seen: Option<Pid>,
     /// The newest id at the last count.
     counted: Option<Pid>,
@@ -34,8 +40,8 @@ pub struct Discovery {
 impl Discovery {
     /// Starts from the present ids: later processes are new.
     pub fn new() -> Discovery {
-        let loadavg = ProcFile::open("/proc/loadavg").ok();
-        let seen = loadavg.as_ref().and_then(last_id);
+        let loadavg = ProcFile::open(ProcDir::Host).ok();
+        let seen = loadavg.as_ref().and_then(newest_id);
         let census = Census { given: seen.map(|_| 0), ..Census::default() };
         let (walked_ns, most, met) = (0, largest_id(), Vec::new());
         Discovery { loadavg, seen, counted: seen, walked_ns, most, census, met }
@@ -43,7 +49,7 @@ impl Discovery {
 
     /// Ends the run: counts the ids assigned since the last look.
     pub fn close(&mut self) {
-        let newest = self.loadavg.as_ref().and_then(last_id);
+        let newest = self.loadavg.as_ref().and_then(newest_id);
         self.count(newest);
     }
 
@@ -62,7 +68,7 @@ impl Discovery {
         known: &mut BTreeMap<Pid, Process>,
     ) -> Vec<ProcessIdentity> {
         self.sample_met();
-        let newest = self.loadavg.as_ref().and_then(last_id);
+        let newest = self.loadavg.as_ref().and_then(newest_id);
         self.count(newest);
         let new_ids = match (self.seen, newest) {
             (Some(seen), Some(newest)) if newest == seen => return Vec::new(),

@@ -13,7 +13,6 @@ mod waits;
 pub use rate::{Rate, RateQuality};
 
 use crate::attribution::{Fill, PipeWatch};
-use crate::proc::{Descriptor, access, descriptor, descriptors, is_anonymous_pipe, link};
 use crate::quota::EachLimits;
 use rate::{Counts, Programs};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +20,10 @@ use std::time::{Duration, Instant};
 use waits::Waits;
 use weir_doctor::facts::Quota;
 use weir_sys::Pid;
-use weir_sys::proc::{Stat, processes};
+use weir_sys::proc::{
+    Descriptor, ProcContents, Stat, access, descriptor, descriptors, is_anonymous_pipe, link,
+    processes,
+};
 
 /// Most processes whose descriptors are read.
 const MOST_PROCESSES: usize = 32_768;

@@ -6,10 +6,10 @@
 //! contains those of its children, once it has waited for them.
 
 use super::{HostPipe, Open, Target};
-use crate::proc::{may_move_uncounted, parse_io, program_file};
+use crate::program::may_move_uncounted;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_sys::Pid;
-use weir_sys::proc::{Stat, read_small};
+use weir_sys::proc::{Io, ProcContents, Stat, program_file};
 
 /// Most programs that are remembered.
 const MOST_PROGRAMS: usize = 4096;
@@ -46,8 +46,7 @@ pub struct Counts {
 impl Counts {
     /// Reads the counts of a process; `None` where they are hidden.
     pub fn of(pid: Pid) -> Option<Counts> {
-        let mut buffer = [0; 1024];
-        let io = parse_io(read_small(&format!("/proc/{pid}/io"), &mut buffer).ok()?)?;
+        let io = Io::of(pid)?;
         let child_faults = Stat::of(pid)?.waited_faults;
         Some(Counts { read_bytes: io.read_bytes, written_bytes: io.write_bytes, child_faults })
     }

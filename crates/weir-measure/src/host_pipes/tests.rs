@@ -1,9 +1,9 @@
 //! Real pipes between real processes.
 
 use super::*;
-use crate::proc::FileKind;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use weir_sys::proc::FileKind;
 
 /// A child that is killed with the test.
 struct Killed(Child);

@@ -2,10 +2,10 @@
 
 use crate::attribution::calls::Call;
 use crate::attribution::classify::set_of;
-use crate::attribution::files::function;
-use crate::proc::{Blocked, Descriptor, descriptor};
 use weir_sys::Pid;
-use weir_sys::proc::tasks;
+use weir_sys::proc::{
+    Blocked, Descriptor, ProcContents, ProcDir, descriptor, kernel_function, tasks,
+};
 
 /// Most threads of a process that are looked at.
 const MOST_TASKS: usize = 64;
@@ -32,7 +32,7 @@ impl Waits {
     }
 
     fn add(&mut self, pid: Pid, task: Pid) {
-        match Blocked::of(pid, task) {
+        match Blocked::of(ProcDir::Thread(pid, task)) {
             Some(Blocked::Call(number, args)) => {
                 let set = set_of(pid, Call::decode(number, &args));
                 let only = set.len() == 1;
@@ -40,7 +40,7 @@ impl Waits {
                 self.fds.extend(set.map(|(fd, writes)| (fd, writes, only)));
             }
             Some(Blocked::Hidden) => {
-                self.hidden.push(function(pid, task).as_deref().and_then(way));
+                self.hidden.push(kernel_function(pid, task).as_deref().and_then(way));
             }
             _ => {}
         }

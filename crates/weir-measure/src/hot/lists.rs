@@ -46,7 +46,7 @@ pub fn kernel(addresses: &[u64]) -> List {
     addresses.sort();
     let mut best: Vec<Option<(u64, String, String)>> = vec![None; addresses.len()];
     let mut list = List::default();
-    let Ok(file) = File::open("/proc/kallsyms") else { return list };
+    let Some(file) = weir_sys::proc::kernel_symbols() else { return list };
     each_line(file, |line| {
         let mut words = line.split_ascii_whitespace();
         let start = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());

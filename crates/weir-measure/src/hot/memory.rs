@@ -1,17 +1,15 @@
 //! Which file's code is where in the memory of each sampled process.
 
 use super::records::Mapped;
-use crate::proc::{device_in, read_whole};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use weir_sys::Pid;
+use weir_sys::proc::{Mapping, Mappings, is_shown};
 
 /// Most processes whose memory is known at a time.
 const MOST_PROCESSES: usize = 4096;
 /// Most parts of one process's memory.
 const MOST_PARTS: usize = 4096;
-/// Most bytes read of a list of mappings.
-const MOST_BYTES: usize = 4 << 20;
 
 /// The memory of all sampled processes.
 #[derive(Debug, Default)]
@@ -66,7 +64,7 @@ impl Memory {
         if self.of.len() < MOST_PROCESSES || self.of.contains_key(&new) {
             return;
         }
-        self.of.retain(|pid, _| std::fs::exists(format!("/proc/{pid}")).unwrap_or(false));
+        self.of.retain(|pid, _| is_shown(*pid));
         while self.of.len() >= MOST_PROCESSES {
             self.of.pop_first();
         }
@@ -75,23 +73,14 @@ impl Memory {
 
 /// Reads the code that a process has mapped; nothing where it has ended.
 fn mapped(pid: Pid) -> Vec<Rc<Mapped>> {
-    let text = read_whole(&format!("/proc/{pid}/maps"), MOST_BYTES).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    text.lines().filter_map(line).take(MOST_PARTS).map(Rc::new).collect()
+    let parts = Mappings::of(pid);
+    parts.iter().filter_map(code).take(MOST_PARTS).map(Rc::new).collect()
 }
 
-/// Reads a line of a list of mappings, if that part has code.
-fn line(line: &str) -> Option<Mapped> {
-    let mut words = line.splitn(6, ' ');
-    let (start, end) = words.next()?.split_once('-')?;
-    let hex = |text| u64::from_str_radix(text, 16).ok();
-    let (address, end) = (hex(start)?, hex(end)?);
-    words.next().filter(|access| access.as_bytes().get(2) == Some(&b'x'))?;
-    let offset = hex(words.next()?)?;
-    let device = device_in(words.next()?)?;
-    let inode = words.next()?.parse().ok()?;
-    let path = words.next().unwrap_or_default().trim_start().to_owned();
-    Some(Mapped { address, bytes: end.checked_sub(address)?, offset, device, inode, path })
+fn code(part: Mapping) -> Option<Mapped> {
+    let Mapping { start: address, end, offset, device, inode, path, .. } = part;
+    let bytes = end.checked_sub(address).filter(|_| part.is_code)?;
+    Some(Mapped { address, bytes, offset, device, inode, path: path.to_owned() })
 }
 
 #[cfg(test)]
@@ -100,11 +89,12 @@ mod tests {
 
     #[test]
     fn lines_of_code_are_taken_and_others_are_not() {
-        let code = "7f10-7f20 r-xp 00002000 fe:00 1234                       /usr/lib/a b.so";
+        let line = |line| code(Mapping::parse(line)?);
+        let text = "7f10-7f20 r-xp 00002000 fe:00 1234                       /usr/lib/a b.so";
         let path = String::from("/usr/lib/a b.so");
         let (address, bytes, offset, inode) = (0x7f10, 0x10, 0x2000, 1234);
         let device = rustix::fs::makedev(0xfe, 0);
-        assert_eq!(line(code), Some(Mapped { address, bytes, offset, device, inode, path }));
+        assert_eq!(line(text), Some(Mapped { address, bytes, offset, device, inode, path }));
         assert_eq!(line("7f10-7f20 rw-p 0 fe:00 1234 /x"), None);
         assert_eq!(line("7f20-7f10 r-xp 0 fe:00 1234 /x"), None);
         assert_eq!(line("nonsense"), None);

@@ -13,19 +13,17 @@ mod records;
 mod symbols;
 
 use crate::machine;
-use crate::proc::children;
 use crate::sys::perf::Group;
 use lists::{kernel, written};
 use memory::Memory;
 use records::{Mapped, Record, parse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use symbols::CodeFile;
 use weir_doctor::facts::{HotCode, HotFunction, HotStage};
 use weir_sys::Pid;
-use weir_sys::proc::tasks;
+use weir_sys::proc::{children, owner, sysctl, tasks};
 
 /// Samples for each second of CPU time: a prime number, so that no periodic work keeps in step.
 pub const SAMPLES_PER_S: u64 = 499;
@@ -222,9 +220,9 @@ impl Profiler {
                 return self.files.find(pid, &part).map_or(Place::Nowhere, |at| Place::File(at, 0));
             }
             if !self.owners.contains_key(&pid)
-                && let Ok(found) = std::fs::metadata(format!("/proc/{pid}"))
+                && let Some((uid, _)) = owner(pid)
             {
-                self.owners.insert(pid, found.uid());
+                self.owners.insert(pid, uid);
             }
             return Place::Written(pid, address);
         }
@@ -379,8 +377,7 @@ fn family(pid: Pid) -> Vec<(Pid, Pid)> {
 }
 
 fn paranoid() -> String {
-    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
-    if text.trim().is_empty() { String::from("not known") } else { text.trim().to_owned() }
+    sysctl("kernel.perf_event_paranoid").unwrap_or_else(|| String::from("not known"))
 }
 
 /// Says why nothing can be sampled, and what would help.

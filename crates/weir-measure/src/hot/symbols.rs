@@ -5,15 +5,16 @@
 //! its build id names.
 
 use super::records::Mapped;
-use crate::proc::elf::{self, Elf, Symbol};
-use crate::proc::is_served;
+use crate::program::elf::{self, Elf, Symbol};
+use crate::program::is_served;
 use object::elf::{SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC, SectionType};
 use object::read::elf::{ProgramHeader, Sym};
 use object::{NativeEndian as Native, ReadCache};
 use std::fs::File;
 use std::ops::Range;
+use std::path::Path;
 use weir_sys::Pid;
-use weir_sys::proc::refuse_foreign;
+use weir_sys::proc::{program_path, seen_by};
 
 /// Most characters of a name.
 const NAME: usize = 200;
@@ -45,14 +46,10 @@ impl CodeFile {
         }
         let (path, inode) = (part.path.as_str(), part.inode);
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-        let of_process = |path: String| {
-            refuse_foreign(&path).ok()?;
-            open(&path, Some(inode))
-        };
-        of_process(format!("/proc/{pid}/root{path}"))
-            // A program that was removed is still there for its process.
-            .or_else(|| of_process(format!("/proc/{pid}/exe")))
-            .or_else(|| open(path, Some(inode)))
+        let of_process = || open(&seen_by(pid, path)?, Some(inode));
+        // A program that was removed is still there for its process.
+        let program = || open(program_path(pid)?.as_ref(), Some(inode));
+        of_process().or_else(program).or_else(|| open(path.as_ref(), Some(inode)))
     }
 
     /// Reads its functions, or else those of the file with its symbols; none if it is not a
@@ -61,7 +58,7 @@ impl CodeFile {
         let text = ReadCache::new(&self.0);
         let Some(own) = Elf::read(&text) else { return Functions::default() };
         let apart = || {
-            let CodeFile(file) = open(&debug_path(own.build_id()?)?, None)?;
+            let CodeFile(file) = open(debug_path(own.build_id()?)?.as_ref(), None)?;
             Table::read(&Elf::read(&ReadCache::new(&file))?, SHT_SYMTAB)
         };
         let table = Table::read(&own, SHT_SYMTAB).or_else(apart);
@@ -123,7 +120,7 @@ fn debug_path(id: &[u8]) -> Option<String> {
     Some(format!("/usr/lib/debug/.build-id/{first:02x}/{rest}.debug"))
 }
 
-fn open(path: &str, inode: Option<u64>) -> Option<CodeFile> {
+fn open(path: &Path, inode: Option<u64>) -> Option<CodeFile> {
     let (file, stat) = elf::open(path)?;
     inode.is_none_or(|inode| inode == stat.st_ino).then_some(CodeFile(file))
 }
@@ -160,7 +157,7 @@ mod tests {
         for text in [huge, short, b"\x7fELF".to_vec(), Vec::new()] {
             let file = tempfile::NamedTempFile::new().expect("a file");
             std::fs::write(file.path(), text).expect("written");
-            let Some(file) = open(&file.path().to_string_lossy(), None) else { continue };
+            let Some(file) = open(file.path(), None) else { continue };
             assert_eq!(file.functions().at(0), None);
         }
     }

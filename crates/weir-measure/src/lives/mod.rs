@@ -11,13 +11,14 @@ pub use adopt::Adopted;
 
 use crate::attribution::{Births, Endpoints, regular_file};
 use crate::clock::Clock;
-use crate::proc::{descriptor, may_move_uncounted, words};
+use crate::program::may_move_uncounted;
 use feed::{EventKind, Feed, ProcessEvent, TaskAccount};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use weir_doctor::facts::Io;
 use weir_sys::Pid;
 use weir_sys::cpu::thread_ns;
+use weir_sys::proc::{descriptor, words};
 
 /// Most lives kept; later ones are not told, and the numbers are lower bounds.
 const MOST_LIVES: usize = 50_000;

@@ -10,7 +10,6 @@ use super::left::LeftBehind;
 use super::stops::Signs;
 use super::{RunningJob, SIGCONT};
 use crate::attribution::PipeWatch;
-use crate::proc::pidfd;
 use crate::sys::signals;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use rustix::time::ClockId;
@@ -18,7 +17,7 @@ use std::process::Child;
 use std::time::Duration;
 use weir_sys::Pid;
 use weir_sys::cpu::{monotonic_ns, now_ns, ticks_ns};
-use weir_sys::proc::Stat;
+use weir_sys::proc::{ProcContents, Stat, pidfd};
 
 /// Two times within which no process ends and another one starts with its id.
 const SAME_NS: u64 = 1_000_000_000;

@@ -2,9 +2,9 @@
 
 use super::row;
 use crate::attribution::{Group, Peers};
-use crate::proc::Descriptor;
 use std::collections::{BTreeSet, HashMap};
 use weir_doctor::facts::Exchange;
+use weir_sys::proc::Descriptor;
 
 /// Pairs that live together for less than this part of the run are no matter.
 const LEAST: u64 = 4;
@@ -71,7 +71,7 @@ fn ends(group: &Group, writes: bool) -> impl Iterator<Item = Descriptor> {
 mod tests {
     use super::*;
     use crate::attribution::{Endpoints, MoreEnd};
-    use crate::proc::FileKind;
+    use weir_sys::proc::FileKind;
 
     fn pipe(inode: u64) -> Descriptor {
         Descriptor { device: 1, inode, kind: FileKind::Pipe }

@@ -4,9 +4,8 @@ use super::bytes::Hint;
 use super::job::{Job, StageSpec};
 use super::left::{LEFT_NS, LeftBehind};
 use super::{RunningJob, bytes, sums};
-use crate::attribution::{Group, Peers, Sampler, ending};
+use crate::attribution::{Group, Peers, Sampler, counted, ending};
 use crate::hot::Profiler;
-use crate::proc::{Descriptor, FileKind, parse_io, pidfd};
 use crate::sys::wait::{Reaped, reap};
 use std::collections::HashMap;
 use std::io::{stdin, stdout};
@@ -18,7 +17,9 @@ use weir_doctor::facts::{
 use weir_doctor::partition::Sums;
 use weir_doctor::programs::is_relay;
 use weir_sys::Pid;
-use weir_sys::proc::{ProcFile, Sched, Stat, is_own};
+use weir_sys::proc::{
+    self, Descriptor, FileKind, ProcContents, ProcFile, Sched, Stat, is_mounted, is_own, pidfd,
+};
 
 /// Why a stage could not be started: the status that a shell would give it, and a sentence.
 pub struct StartFailure {
@@ -52,8 +53,8 @@ struct Files {
     pid: Pid,
     group: usize,
     pidfd: Option<OwnedFd>,
-    sched: Option<ProcFile>,
-    io: Option<ProcFile>,
+    sched: Option<ProcFile<Sched>>,
+    io: Option<ProcFile<proc::Io>>,
     /// Peak memory that its process may have inherited from this one.
     inherited_rss_bytes: u64,
 }
@@ -81,8 +82,7 @@ impl LiveStage {
     }
 
     pub fn started(pid: Pid, group: usize, start_ns: u64) -> LiveStage {
-        let open = |file| ProcFile::open(&format!("/proc/{pid}/{file}")).ok();
-        let (sched, io) = (open("schedstat"), open("io"));
+        let (sched, io) = (ProcFile::open(pid).ok(), ProcFile::open(pid).ok());
         let (pidfd, inherited_rss_bytes) = (pidfd(pid), 0);
         let files = Files { pid, group, pidfd, sched, io, inherited_rss_bytes };
         LiveStage::new(start_ns, LiveState::Running(files))
@@ -125,10 +125,8 @@ impl LiveStage {
     /// Reads the counters of a stage's first process, which is a zombie, then reaps it.
     pub fn harvest(&mut self, now_ns: u64, sampler: &mut Sampler) {
         let Some(files) = self.files() else { return };
-        let mut buffer = [0; 1024];
-        let sched =
-            files.sched.as_ref().and_then(|file| Sched::parse(file.read(&mut buffer).ok()?));
-        let io = files.io.as_ref().and_then(|file| parse_io(file.read(&mut buffer).ok()?));
+        let sched = files.sched.as_ref().and_then(|file| file.read().ok());
+        let io = files.io.as_ref().and_then(|file| file.read().ok().map(counted));
         let had_children = Stat::of(files.pid).is_some_and(|stat| stat.waited_ticks > 0);
         sampler.end_group(files.group, now_ns);
         let ended = FinalCounters {
@@ -175,9 +173,9 @@ impl RunningJob {
         let blind = !is_watched && !is_own();
         if blind {
             // /proc shows other processes, or is not there at all.
-            let why = match std::fs::metadata("/proc/loadavg") {
-                Ok(_) => "belongs to another pid namespace",
-                Err(_) => "cannot be read",
+            let why = match is_mounted() {
+                true => "belongs to another pid namespace",
+                false => "cannot be read",
             };
             self.notes.push(format!("/proc {why}: only CPU time and memory are known"));
         }

@@ -4,7 +4,6 @@
 use super::exchange::exchanges;
 use super::job::Job;
 use crate::attribution::{Births, Group, MoreEnd, PipeWatch, Sampler, is_named};
-use crate::proc::{Descriptor, FileKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use weir_doctor::ending::answer;
@@ -18,6 +17,7 @@ use weir_doctor::graph::{
 };
 use weir_doctor::partition::Times;
 use weir_doctor::programs::is_posix_shell;
+use weir_sys::proc::{Descriptor, FileKind};
 
 /// Pipelines seen no more often than this are put together with others of their programs.
 const FEW_SAMPLES: u64 = 2;

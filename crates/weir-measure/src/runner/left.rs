@@ -1,9 +1,9 @@
 //! What a stage leaves running: after its end, processes that it started may still have the pipe
 //! behind it open, and the next stage waits for all of them.
 
-use crate::proc::{Descriptor, access, descriptor, descriptors, words};
 use weir_doctor::facts::LeftProcess;
 use weir_sys::Pid;
+use weir_sys::proc::{Descriptor, access, descriptor, descriptors, words};
 
 /// A reader whose writer has left the pipe open is told of if it continues for this time, and for a
 /// tenth of the run.

@@ -10,7 +10,6 @@ use super::job::{Job, Launch, StageSpec, Watcher};
 use crate::attribution::{Endpoints, PipeTotals, PipeWatch};
 use crate::machine;
 use crate::pipe_room::resize;
-use crate::proc::Descriptor;
 use crate::programs::in_path;
 use crate::sys::spawn::{Differences, spawn_with};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
@@ -26,6 +25,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use weir_doctor::programs::is_posix_shell;
 use weir_sys::Pid;
+use weir_sys::proc::Descriptor;
 
 /// The two ends of the pipe between two stages.
 struct PipeEnds {

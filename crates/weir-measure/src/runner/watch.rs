@@ -7,13 +7,12 @@ use super::looks::SampleTimes;
 use super::{RunningJob, allow_all_files};
 use crate::attribution::{Group, PipeWatch, Sampler};
 use crate::hot::Profiler;
-use crate::proc::{Descriptor, ProcessIdentity, descriptor, identity};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use weir_doctor::backlog::{Activity, Trend};
 use weir_doctor::facts::{self, Evidence, History, Run, WatchedPipe};
 use weir_sys::Pid;
-use weir_sys::proc::processes;
+use weir_sys::proc::{Descriptor, ProcessIdentity, descriptor, identity, processes};
 
 /// Longest sleep: signals are noticed this late.
 const LOOK_NS: u64 = 50_000_000;

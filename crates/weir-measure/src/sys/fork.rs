@@ -6,6 +6,7 @@ use crate::sys::wait::Reaped;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use weir_sys::proc::{ProcDir, tasks};
 
 /// A forked child. Dropping this kills and reaps it.
 #[derive(Debug)]
@@ -105,7 +106,7 @@ fn die_with_parent(parent: u32) -> bool {
 /// listed for some microseconds.
 fn has_one_thread() -> io::Result<bool> {
     for _ in 0..1_000 {
-        if std::fs::read_dir("/proc/self/task")?.count() == 1 {
+        if tasks(ProcDir::This).len() == 1 {
             return Ok(true);
         }
         std::thread::yield_now();

@@ -32,7 +32,7 @@ const TASKS: u32 = 16_384;
 /// What the ring holds: some hundred thousand switches.
 const RING_BYTES: u32 = 16 << 20;
 /// The number of the first namespace of processes (`PROC_PID_INIT_INO`).
-const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+const FIRST_NAMESPACE: u64 = 4_026_531_836;
 /// Most calls whose meaning is remembered.
 const MOST_CALLS: usize = 1 << 14;
 
@@ -114,8 +114,7 @@ impl Trace {
         if !cfg!(target_arch = "x86_64") {
             return Err(plain(String::from("it knows the calls of x86-64 only")));
         }
-        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-        if namespace.as_os_str() != FIRST_NAMESPACE {
+        if weir_sys::proc::namespace("pid") != Some(FIRST_NAMESPACE) {
             let text = "the numbers of processes are other ones here (a namespace of processes)";
             return Err(plain(String::from(text)));
         }

@@ -3,15 +3,14 @@
 use super::open::Host;
 use crate::attribution::peers::{Row, is_of_this_host, plain, rows};
 use crate::bytes::half;
-use crate::proc::{Descriptor, borrow, read_whole};
 use crate::sys::memory::read_remote;
 use rustix::net::sockopt::{socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketType};
 use std::net::{IpAddr, SocketAddr as InetAddr};
-use std::path::{Path, PathBuf};
 use weir_doctor::facts::{Peer, PeerKind};
 use weir_doctor::why::Cause;
 use weir_sys::Pid;
+use weir_sys::proc::{Descriptor, borrow, seen_by, sockets};
 
 /// Bytes of the longest address (`struct sockaddr_storage`).
 const ADDRESS_BYTES: usize = 128;
@@ -97,8 +96,7 @@ fn unix(host: &Host, pid: Pid, name: &[u8]) -> Option<Cause> {
             String::from_utf8_lossy(&name[..end]).into_owned()
         }
     };
-    let table = read_whole(&format!("/proc/{pid}/net/unix"), TABLE_BYTES)?;
-    let found = listeners(&String::from_utf8_lossy(&table), &text);
+    let found = listeners(&sockets(pid, "unix", TABLE_BYTES)?, &text);
     // Several sockets were bound to a name that was removed in between.
     let inode = match found.as_slice() {
         [one] => Some(*one),
@@ -114,17 +112,11 @@ fn unix(host: &Host, pid: Pid, name: &[u8]) -> Option<Cause> {
 
 /// Whether two processes see the same file under a name.
 fn is_same_file(one: Pid, other: Pid, name: &str) -> bool {
-    let file = |pid: Pid| rustix::fs::stat(seen_by(pid, name)).ok();
+    let file = |pid: Pid| rustix::fs::stat(seen_by(pid, name)?).ok();
     match (file(one), file(other)) {
         (Some(one), Some(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
         _ => false,
     }
-}
-
-/// Returns the path under which a file can be seen here that a process calls by this name.
-pub fn seen_by(pid: Pid, name: &str) -> PathBuf {
-    let root = format!("/proc/{pid}/{}", if name.starts_with('/') { "root" } else { "cwd" });
-    Path::new(&root).join(name.trim_start_matches('/'))
 }
 
 /// Searches the text of `/proc/net/unix` for the sockets that listen under a name.

@@ -1,12 +1,11 @@
 //! What processes did over the time of a look: one moment of a pipeline that flows says little.
 
-use crate::proc::{Blocked, parse_io};
 use crate::quota::{self, GroupQuota};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weir_doctor::facts::Quota;
 use weir_sys::Pid;
-use weir_sys::proc::{Sched, read_small, tasks};
+use weir_sys::proc::{Blocked, Io, ProcContents, ProcDir, Sched, tasks};
 
 /// Time between two looks at the calls. It is longer where they take long.
 const STEP: Duration = Duration::from_millis(8);
@@ -139,7 +138,8 @@ impl Lately {
 
 impl TaskPast {
     fn sample(&mut self, pid: Pid, task: Pid) {
-        let Some(blocked) = Blocked::of(pid, task).filter(|found| *found != Blocked::Running)
+        let Some(blocked) =
+            Blocked::of(ProcDir::Thread(pid, task)).filter(|found| *found != Blocked::Running)
         else {
             return;
         };
@@ -172,9 +172,7 @@ fn is_same(one: Blocked, other: Blocked) -> bool {
 
 /// Returns the times of a thread.
 fn sched(pid: Pid, task: Pid) -> Sched {
-    let mut buffer = [0; 128];
-    let text = read_small(&format!("/proc/{pid}/task/{task}/schedstat"), &mut buffer);
-    text.ok().and_then(Sched::parse).unwrap_or_default()
+    Sched::of(ProcDir::Thread(pid, task)).unwrap_or_default()
 }
 
 /// Returns the times of all of these threads.
@@ -185,7 +183,5 @@ fn total(pid: Pid, tasks: &[Pid]) -> Sched {
 
 /// Returns the bytes that a process has written so far, where that may be known.
 fn written(pid: Pid) -> Option<u64> {
-    let mut buffer = [0; 512];
-    let text = read_small(&format!("/proc/{pid}/io"), &mut buffer).ok()?;
-    parse_io(text).map(|io| io.write_bytes)
+    Some(Io::of(pid)?.write_bytes)
 }

@@ -3,10 +3,10 @@
 
 use super::open;
 use crate::bytes::long;
-use crate::proc::{behind_pidfd, children, field, status};
 use crate::sys::memory::read_remote;
 use weir_doctor::why::Cause;
 use weir_sys::Pid;
+use weir_sys::proc::{ProcContents, Status, behind_pidfd, children, children_of_thread, program};
 
 /// The children for which a process waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,23 +93,20 @@ pub fn vfork(pid: Pid, task: Pid, number: i64, args: &[u64; 6]) -> Option<Cause>
         read_remote(pid, args[0], &mut flags).ok()?;
         (long(&flags, 0)? & libc::CLONE_VFORK as u64 != 0).then_some(())?;
     }
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{task}/children")).ok()?;
-    let program = |pid: Pid| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     // One that it adopted meanwhile comes later.
     let is = |id: &Pid| program(*id).is_some_and(|found| Some(found) == program(pid));
-    let child = text.split_ascii_whitespace().rev().filter_map(|id| id.parse().ok()).find(is);
-    Some(Cause::Vfork { child })
+    Some(Cause::Vfork { child: children_of_thread(pid, task).into_iter().rev().find(is) })
 }
 
 /// Returns how many pid namespaces are between that of this process and that of process `id`; `None`
 /// where the kernel does not tell.
 pub fn level(id: Pid) -> Option<usize> {
-    status(id, |text| field(text, "NSpid")?.split_ascii_whitespace().count().checked_sub(1))
+    Status::of(id)?.ids("NSpid")?.count().checked_sub(1)
 }
 
 /// Returns the id of a process or a thread in the pid namespace of this level.
 pub fn id_at(id: Pid, name: &str, level: usize) -> Option<Pid> {
-    status(id, |text| field(text, name)?.split_ascii_whitespace().nth(level)?.parse().ok())
+    Status::of(id)?.ids(name)?.nth(level)
 }
 
 #[cfg(test)]

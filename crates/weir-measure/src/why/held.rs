@@ -5,15 +5,15 @@
 //! members have kept their places since 1997 (glibc: `libio/bits/types/struct_FILE.h`).
 
 use crate::bytes::{long, word};
-use crate::proc::elf::{self, Elf, Symbol};
-use crate::proc::{FileKind, descriptor, device_in, is_served, parse_io};
+use crate::program::elf::{self, Elf, Symbol};
+use crate::program::is_served;
 use crate::sys::memory::read_remote;
 use object::elf::SHT_DYNSYM;
 use object::read::elf::Sym;
 use object::{NativeEndian as Native, ReadCache};
 use weir_doctor::why::HeldBack;
 use weir_sys::Pid;
-use weir_sys::proc::read_small;
+use weir_sys::proc::{FileKind, Io, Mapping, Mappings, ProcContents, descriptor, seen_by};
 
 /// The symbol of the structure behind `stdout`, and the end of its name.
 const STDOUT: &[u8] = b"_IO_2_1_stdout_";
@@ -42,26 +42,23 @@ pub fn back(pid: Pid, name: &str) -> Option<HeldBack> {
 }
 
 fn perhaps(pid: Pid, name: &str) -> Option<HeldBack> {
-    let mut buffer = [0; 512];
-    let io = parse_io(read_small(&format!("/proc/{pid}/io"), &mut buffer).ok()?)?;
+    let io = Io::of(pid)?;
     let gathers = GATHERERS.iter().any(|known| name.starts_with(known));
     (gathers && io.write_bytes == 0).then_some(HeldBack::Perhaps)
 }
 
 /// Returns the bytes in the buffer of `stdout`; `None` where it cannot be found.
 fn in_stdio(pid: Pid) -> Option<u64> {
-    let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
-    let maps = String::from_utf8_lossy(&maps);
-    let (base, device, path) = maps.lines().find_map(library)?;
-    if is_served(pid, device) {
+    let maps = Mappings::of(pid);
+    let library = maps.iter().find(is_library)?;
+    if is_served(pid, library.device) {
         return None;
     }
-    let path = format!("/proc/{pid}/root{path}");
-    let (file, _) = elf::open(&path)?;
+    let (file, _) = elf::open(&seen_by(pid, library.path)?)?;
     let text = ReadCache::new(&file);
     let (symbols, names) = Elf::read(&text)?.symbols(SHT_DYNSYM)?;
     let is = |symbol: &&Symbol| elf::name_of(symbol, names) == Some(STDOUT);
-    let address = base.checked_add(symbols.iter().find(is)?.st_value(Native))?;
+    let address = library.start.checked_add(symbols.iter().find(is)?.st_value(Native))?;
     let mut bytes = [0; DESCRIPTOR + 4];
     let got = read_remote(pid, address, &mut bytes).ok()?;
     if got < bytes.len() {
@@ -70,18 +67,10 @@ fn in_stdio(pid: Pid) -> Option<u64> {
     pending(&bytes)
 }
 
-/// Returns where the C library begins, its device and its path, from the line of `/proc/PID/maps`
-/// that maps its first page.
-fn library(line: &str) -> Option<(u64, u64, &str)> {
-    let mut fields = line.split_ascii_whitespace();
-    let (range, offset, device) = (fields.next()?, fields.nth(1)?, fields.next()?);
-    let path = &line[line.find('/')?..];
-    let name = path.rsplit('/').next()?;
-    let is_library = name == "libc.so.6" || name.starts_with("libc-2");
-    if !is_library || offset.bytes().any(|digit| digit != b'0') {
-        return None;
-    }
-    Some((u64::from_str_radix(range.split_once('-')?.0, 16).ok()?, device_in(device)?, path))
+/// Whether this is the first page of the C library.
+fn is_library(part: &Mapping) -> bool {
+    let name = part.path.rsplit('/').next().unwrap_or_default();
+    part.offset == 0 && (name == "libc.so.6" || name.starts_with("libc-2"))
 }
 
 /// Returns what a `FILE` holds back; `None` for something else.
@@ -105,12 +94,11 @@ mod tests {
     #[test]
     fn the_first_page_of_the_library_is_found() {
         let line = "7f3000000000-7f3000028000 r--p 00000000 fd:00 17 /usr/lib/libc.so.6";
-        let device = rustix::fs::makedev(0xfd, 0);
-        assert_eq!(library(line), Some((0x7f30_0000_0000, device, "/usr/lib/libc.so.6")));
-        assert_eq!(library(&line.replace("00000000 fd", "00028000 fd")), None);
-        assert_eq!(library(&line.replace("libc.so.6", "libcap.so.2")), None);
-        assert_eq!(library("7f30-7f40 rw-p 00000000 00:00 0"), None);
-        assert_eq!(library("nonsense"), None);
+        let is = |line: &str| Mapping::parse(line).is_some_and(|part| is_library(&part));
+        assert!(is(line));
+        assert!(!is(&line.replace("00000000 fd", "00028000 fd")));
+        assert!(!is(&line.replace("libc.so.6", "libcap.so.2")));
+        assert!(!is("7f30-7f40 rw-p 00000000 00:00 0"));
     }
 
     #[test]
@@ -159,8 +147,7 @@ mod tests {
         let mut input = child.stdin.take().expect("its input");
         input.write_all(b"abc\nxyz\nan\n").expect("written");
         let pid = child.id() as Pid;
-        let libc = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-        let libc = String::from_utf8_lossy(&libc);
+        let has_library = Mappings::of(pid).iter().any(|part| is_library(&part));
         // It may not have read yet.
         let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
         let mut seen = None;
@@ -170,7 +157,7 @@ mod tests {
         }
         drop(input);
         child.wait().expect("waited");
-        if libc.contains("libc.so.6") || seen.is_some() {
+        if has_library || seen.is_some() {
             assert_eq!(seen, Some(HeldBack::Bytes(7)));
         }
     }

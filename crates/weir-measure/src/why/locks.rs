@@ -3,12 +3,12 @@
 use super::ends::{id_at, level};
 use super::open;
 use crate::bytes::{half, long, word};
-use crate::proc::{Blocked, descriptor, identity, link, read_whole};
 use crate::sys::memory::read_remote;
-use std::ops::Range;
 use weir_doctor::why::Cause;
 use weir_sys::Pid;
-use weir_sys::proc::{Stat, tasks};
+use weir_sys::proc::{
+    Blocked, Mapping, Mappings, ProcContents, Stat, descriptor, identity, link, locks, tasks,
+};
 
 /// The bit of a futex that only one process uses.
 const FUTEX_PRIVATE: u64 = 128;
@@ -16,8 +16,6 @@ const FUTEX_PRIVATE: u64 = 128;
 const LOCKED: i32 = 2;
 /// The bits of a word that are its owner's id (`FUTEX_TID_MASK`).
 const FUTEX_OWNER: i32 = 0x3fff_ffff;
-/// Most bytes read of the list of a process's memory.
-const MAPS_BYTES: usize = 1 << 22;
 /// Most words of a set that are looked at.
 const MOST_WORDS: usize = 128;
 
@@ -50,9 +48,7 @@ pub fn on_file(host: &open::Host, pid: Pid, number: i64, args: &[u64; 6]) -> Opt
     let (openings, _) = host.openings(&what);
     let excludes = |one: &open::Opening| {
         let own = (one.pid == pid).then_some(one.fd == fd);
-        let path = format!("/proc/{}/fdinfo/{}", one.pid, one.fd);
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.lines().any(|line| wanted.is_excluded(line, own) == Some(true))
+        locks(one.pid, one.fd).iter().any(|lock| wanted.is_excluded(lock, own) == Some(true))
     };
     let mut holders: Vec<Pid> = openings.into_iter().filter(excludes).map(|one| one.pid).collect();
     holders.dedup();
@@ -94,11 +90,11 @@ impl Wanted {
         Wanted { kind, exclusive, range: whole().unwrap_or(all) }
     }
 
-    /// Whether a line of `fdinfo` is a lock that excludes this one; `None` for any other line. `own`
+    /// Whether a line of `/proc/locks` is a lock that excludes this one; `None` for any other. `own`
     /// tells of a descriptor of the process that waits whether it is the one of its call.
-    fn is_excluded(&self, line: &str, own: Option<bool>) -> Option<bool> {
-        // lock:	1: FLOCK  ADVISORY  WRITE 4711 fe:01:17 0 EOF
-        let fields: Vec<&str> = line.strip_prefix("lock:")?.split_ascii_whitespace().collect();
+    fn is_excluded(&self, lock: &str, own: Option<bool>) -> Option<bool> {
+        // 1: FLOCK  ADVISORY  WRITE 4711 fe:01:17 0 EOF
+        let fields: Vec<&str> = lock.split_ascii_whitespace().collect();
         let [_, class, _, mode, _, _, start, end] = fields.as_slice() else { return None };
         let alike = match self.kind {
             Kind::Flock => *class == "FLOCK",
@@ -180,23 +176,12 @@ pub fn stuck(pid: Pid, blocked: Blocked, tasks: &[Pid]) -> (Option<Pid>, bool) {
 
 /// Whether another process has the memory too that is at this address of a process.
 fn shares(pid: Pid, address: u64, other: Pid) -> bool {
-    let maps = |pid: Pid| read_whole(&format!("/proc/{pid}/maps"), MAPS_BYTES).unwrap_or_default();
-    let (own, others) = (maps(pid), maps(other));
-    let (own, others) = (String::from_utf8_lossy(&own), String::from_utf8_lossy(&others));
-    let mut shared = own.lines().filter_map(shared);
-    let file = shared.find_map(|(range, file)| range.contains(&address).then_some(file));
-    file.is_some_and(|file| others.lines().filter_map(self::shared).any(|(_, it)| it == file))
-}
-
-/// Returns the addresses of a line of `/proc/PID/maps`, and the device and inode that it maps, if
-/// others may share them.
-fn shared(line: &str) -> Option<(Range<u64>, (&str, &str))> {
-    let mut fields = line.split_ascii_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let is_shared = fields.next()?.ends_with('s');
-    let (device, inode) = (fields.nth(1)?, fields.next()?);
-    let number = |text: &str| u64::from_str_radix(text, 16).ok();
-    is_shared.then_some((number(start)?..number(end)?, (device, inode)))
+    let holds = |part: &Mapping| part.is_shared && (part.start..part.end).contains(&address);
+    let (own, others) = (Mappings::of(pid), Mappings::of(other));
+    let file = |part: Mapping| (part.device, part.inode);
+    let shared = own.iter().find(holds).map(file);
+    let mut others = others.iter().filter(|part| part.is_shared).map(file);
+    shared.is_some_and(|shared| others.any(|other| other == shared))
 }
 
 /// Returns the wait for any of several words.
@@ -220,7 +205,7 @@ mod tests {
     #[test]
     fn a_lock_excludes_those_of_its_kind_and_its_bytes() {
         let line = |class: &str, mode: &str, bytes: &str| {
-            format!("lock:\t1: {class}  ADVISORY  {mode} 4711 fe:01:17 {bytes}")
+            format!("1: {class}  ADVISORY  {mode} 4711 fe:01:17 {bytes}")
         };
         let flock = Wanted { kind: Kind::Flock, exclusive: true, range: (0, u64::MAX) };
         let shared = Wanted { exclusive: false, ..flock };

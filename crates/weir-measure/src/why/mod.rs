@@ -27,13 +27,14 @@ mod task;
 mod terminal;
 
 use crate::hot::Profiler;
-use crate::proc::{Blocked, FileKind, descriptor, identity, words};
 use course::{Course, Lately, MOST_TASKS};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use weir_doctor::why::{Cause, Named, Stop, StuckThread, Why, WhyLink, decisive, walk};
 use weir_sys::Pid;
-use weir_sys::proc::{Stat, tasks};
+use weir_sys::proc::{
+    Blocked, FileKind, ProcContents, ProcDir, Stat, descriptor, identity, tasks, words,
+};
 
 /// Time for which the processes of the first walk are watched, and those that a later one came to.
 pub const WINDOW: Duration = Duration::from_millis(300);
@@ -217,7 +218,8 @@ fn waiting(host: &open::Host, first: Pid, lately: Option<&Lately>) -> (Cause, bo
             }
             _ if past.busy >= COMPUTES => (Cause::Computes { cpus: past.busy }, false, past.busy),
             _ => {
-                let (cause, has_way_out) = task::wait(host, first, task, Blocked::of(first, task));
+                let (cause, has_way_out) =
+                    task::wait(host, first, task, Blocked::of(ProcDir::Thread(first, task)));
                 (cause, has_way_out, 1.0)
             }
         }
@@ -238,7 +240,7 @@ fn waiting(host: &open::Host, first: Pid, lately: Option<&Lately>) -> (Cause, bo
 fn stuck(first: Pid) -> Vec<StuckThread> {
     let all = tasks(first);
     let of = |id: &Pid| {
-        let blocked = Blocked::of(first, *id)?;
+        let blocked = Blocked::of(ProcDir::Thread(first, *id))?;
         let (holder, is_stuck) = locks::stuck(first, blocked, &all);
         let name = identity(*id).map(|identity| identity.name).unwrap_or_default();
         is_stuck.then_some(StuckThread { id: *id, name, holder })

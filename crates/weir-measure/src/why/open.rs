@@ -1,11 +1,10 @@
 //! Which processes have a file open, and how.
 
 use crate::attribution::peers::MOST_OWNERS;
-use crate::proc::{Descriptor, FileKind, access, descriptor, descriptors};
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 use weir_sys::Pid;
-use weir_sys::proc::processes;
+use weir_sys::proc::{Descriptor, FileKind, access, descriptor, descriptors, processes};
 
 /// Most processes whose descriptors are searched.
 const MOST_PROCESSES: usize = 8192;

@@ -1,10 +1,10 @@
 //! Waits for signals, of which the end of a child may be one.
 
 use super::ends;
-use crate::proc::{CHILD, bit, is_handled_alarm, that_end_a_wait};
+use crate::attribution::signals::{CHILD, bit, is_handled_alarm, that_end_a_wait};
 use weir_doctor::why::Cause;
 use weir_sys::Pid;
-use weir_sys::proc::read_small;
+use weir_sys::proc::has_timers;
 
 /// Signals that nobody waits for: those of a fault of the thread itself, and the two that the C
 /// library keeps for its threads (glibc: `internal-signals.h`).
@@ -43,9 +43,5 @@ pub fn beside(pid: Pid, task: Pid) -> Option<Cause> {
 
 /// Whether an alarm or a timer may let a thread of process `pid` continue, whatever it waits for.
 pub fn may_alarm(pid: Pid, task: Pid) -> bool {
-    let has_timers = || {
-        let mut buffer = [0; 64];
-        read_small(&format!("/proc/{pid}/timers"), &mut buffer).is_ok_and(|text| !text.is_empty())
-    };
-    is_handled_alarm(task) || has_timers()
+    is_handled_alarm(task) || has_timers(pid)
 }

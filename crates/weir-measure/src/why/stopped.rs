@@ -1,10 +1,9 @@
 //! Stopped, frozen and throttled processes.
 
 use crate::cgroup;
-use crate::proc::{field, status};
 use std::path::{Path, PathBuf};
 use weir_sys::Pid;
-use weir_sys::proc::Stat;
+use weir_sys::proc::{ProcContents, Stat, Status};
 
 /// Returns the signal that stopped the process. The kernel shows it as the status with which the
 /// process would have ended, to those who may inspect it; older kernels show 0.
@@ -17,7 +16,7 @@ pub fn signal(stat: &Stat) -> Option<i32> {
 
 /// Returns who traces a process.
 pub fn tracer(pid: Pid) -> Option<Pid> {
-    status(pid, |text| field(text, "TracerPid")?.parse().ok()).filter(|tracer| *tracer != 0)
+    Status::of(pid)?.tracer()
 }
 
 /// Returns the files by which control groups of the process, its own and those above, are frozen. In

@@ -5,22 +5,22 @@ use super::{connect, ends, locks, open, signals, terminal};
 use crate::attribution::by_letter;
 use crate::attribution::calls::Call;
 use crate::attribution::classify::{Awaited, is_for_hang_ups, set_of};
-use crate::attribution::files::{Files, function, path_in};
+use crate::attribution::files::{Files, path_in};
 use crate::attribution::peers::{Found, find_among};
 use crate::bytes::long;
-use crate::proc::{
-    Blocked, Descriptor, FileKind, behind_pidfd, borrow, descriptor, is_anonymous_pipe, link, uid,
-    words,
-};
 use crate::sys::memory::read_remote;
 use rustix::io::ioctl_fionread;
 use rustix::net::sockopt::{Timeout, socket_timeout};
 use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use weir_doctor::facts::{FileWait, FileWaitKind, PeerKind};
 use weir_doctor::state::TaskState;
 use weir_doctor::why::{Cause, PipeWait, decisive};
 use weir_sys::Pid;
-use weir_sys::proc::Stat;
+use weir_sys::proc::{
+    Blocked, Descriptor, FileKind, ProcContents, ProcDir, Stat, behind_pidfd, borrow, descriptor,
+    is_anonymous_pipe, kernel_function, link, path_of, seen_by, uid, words,
+};
 
 /// Most waits of a set that are looked at.
 const MOST_WAITS: usize = 32;
@@ -110,12 +110,12 @@ fn outside(pid: Pid, task: Pid, blocked: Option<Blocked>) -> Cause {
 }
 
 fn unknown(pid: Pid, task: Pid) -> Cause {
-    Cause::Unknown { kernel: function(pid, task) }
+    Cause::Unknown { kernel: kernel_function(pid, task) }
 }
 
 /// Returns the wait of a thread outside of a call: a page fault, mostly.
 fn fault(pid: Pid, task: Pid) -> Option<Cause> {
-    if function(pid, task).is_some_and(|kernel| kernel == "handle_userfault") {
+    if kernel_function(pid, task).is_some_and(|kernel| kernel == "handle_userfault") {
         let page =
             "a page of its memory that another thread or process has to provide (userfaultfd)";
         return Some(Cause::Events { of: vec![String::from(page)] });
@@ -318,13 +318,15 @@ fn file(pid: Pid, state: TaskState, awaited: Awaited, writes: Option<bool>) -> O
 /// Returns the FIFO that a thread is opening, whose name is relative to this directory.
 fn fifo(pid: Pid, task: Pid, directory: Option<i32>, path: u64) -> Option<String> {
     // To look up what a server of files does not find would wait as long as the thread does.
-    if function(pid, task).is_some_and(|kernel| !FIFO_OPENS.iter().any(|it| kernel.contains(it))) {
+    if kernel_function(pid, task)
+        .is_some_and(|kernel| !FIFO_OPENS.iter().any(|it| kernel.contains(it)))
+    {
         return None;
     }
     let path = path_in(pid, path)?;
     let seen = match directory.filter(|_| !path.starts_with('/')) {
-        Some(fd) => format!("/proc/{pid}/fd/{fd}/{path}").into(),
-        None => connect::seen_by(pid, &path),
+        Some(fd) => Path::new(&path_of(pid, fd)?).join(&path),
+        None => seen_by(pid, &path)?,
     };
     let is = std::fs::metadata(seen).ok()?.file_type().is_fifo();
     is.then_some(path)
@@ -339,7 +341,9 @@ fn other_openers(host: &Host, pid: Pid, path: &str) -> Vec<Pid> {
         if *other == pid || session(*other) != own {
             return None;
         }
-        let Blocked::Call(number, args) = Blocked::of(*other, *other)? else { return None };
+        let Blocked::Call(number, args) = Blocked::of(ProcDir::Thread(*other, *other))? else {
+            return None;
+        };
         let Call::Lookup { path } = Call::decode(number, &args) else { return None };
         fifo(*other, *other, directory(number, &args), path)
     };

@@ -1,12 +1,10 @@
 //! The other sides of pseudo-terminals.
 
-use super::connect::seen_by;
 use super::open;
-use crate::proc::{Descriptor, FileKind, field, link};
 use std::path::Path;
 use weir_doctor::why::Cause;
 use weir_sys::Pid;
-use weir_sys::proc::read_small;
+use weir_sys::proc::{Descriptor, FdInfo, FileKind, link, seen_by};
 
 /// The number of the driver of the other sides (Documentation/admin-guide/devices.txt).
 const OTHER_SIDES: u32 = 136;
@@ -21,9 +19,7 @@ pub fn other_side(
     writes: bool,
 ) -> Option<Cause> {
     (what.kind == FileKind::PtyMaster).then_some(())?;
-    let mut buffer = [0; 512];
-    let text = read_small(&format!("/proc/{pid}/fdinfo/{fd}"), &mut buffer).ok()?;
-    let index: u32 = field(std::str::from_utf8(text).ok()?, "tty-index")?.parse().ok()?;
+    let index = FdInfo::of(pid, fd)?.terminal?;
     let name = link(pid, fd)?;
     let directory = name.parent()?;
     // Beside /dev/ptmx or beside /dev/pts/ptmx, whichever was opened.
@@ -39,7 +35,7 @@ pub fn other_side(
 
 /// Returns the file of a terminal with this number, as the process sees it.
 fn terminal(pid: Pid, name: &Path, index: u32) -> Option<Descriptor> {
-    let stat = rustix::fs::stat(seen_by(pid, name.to_str()?)).ok()?;
+    let stat = rustix::fs::stat(seen_by(pid, name.to_str()?)?).ok()?;
     (stat.st_rdev == rustix::fs::makedev(OTHER_SIDES, index)).then_some(())?;
     Some(Descriptor { device: stat.st_dev, inode: stat.st_ino, kind: FileKind::Device })
 }

@@ -1,6 +1,6 @@
 //! Parsers of `stat` and `schedstat`.
 
-use super::read_small;
+use super::ProcContents;
 use crate::Pid;
 use std::str::{FromStr, SplitAsciiWhitespace};
 
@@ -43,22 +43,6 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Reads that of process `pid`; `None` where there is none, or it is hidden.
-    pub fn of(pid: Pid) -> Option<Stat> {
-        Stat::read(&format!("/proc/{pid}/stat"))
-    }
-
-    /// Reads that of this process, as far as `/proc` shows it: even if it shows another pid
-    /// namespace, `/proc/self` is this process.
-    pub fn own() -> Option<Stat> {
-        Stat::read("/proc/self/stat")
-    }
-
-    pub(crate) fn read(path: &str) -> Option<Stat> {
-        let mut buffer = [0; 1024];
-        Stat::parse(read_small(path, &mut buffer).ok()?)
-    }
-
     /// Whether it has ended, even if nobody has waited for it yet.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
@@ -73,9 +57,12 @@ impl Stat {
     pub fn is_of_kernel(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
     }
+}
 
-    /// Parses the contents of `/proc/PID/stat`.
-    pub fn parse(text: &[u8]) -> Option<Stat> {
+impl ProcContents for Stat {
+    const FILE: &str = "stat";
+
+    fn parse(text: &[u8]) -> Option<Stat> {
         // The command name is in parentheses and may hold any byte, `)` included.
         let after = text.iter().rposition(|&b| b == b')')? + 1;
         let rest = std::str::from_utf8(text.get(after..)?).ok()?;
@@ -135,13 +122,6 @@ pub struct Sched {
 }
 
 impl Sched {
-    /// Parses the contents of `/proc/PID/schedstat`.
-    pub fn parse(text: &[u8]) -> Option<Sched> {
-        let text = std::str::from_utf8(text).ok()?;
-        let mut fields = text.split_ascii_whitespace().map(|field| field.parse().ok());
-        Some(Sched { cpu_ns: fields.next()??, queue_ns: fields.next()??, slices: fields.next()?? })
-    }
-
     /// What was added since these earlier counters.
     pub fn since(self, before: Sched) -> Sched {
         Sched {
@@ -161,9 +141,20 @@ impl Sched {
     }
 }
 
+impl ProcContents for Sched {
+    const FILE: &str = "schedstat";
+
+    fn parse(text: &[u8]) -> Option<Sched> {
+        let text = std::str::from_utf8(text).ok()?;
+        let mut fields = text.split_ascii_whitespace().map(|field| field.parse().ok());
+        Some(Sched { cpu_ns: fields.next()??, queue_ns: fields.next()??, slices: fields.next()?? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proc::ProcDir;
 
     #[test]
     fn a_command_name_may_hold_parentheses_and_spaces() {
@@ -190,7 +181,7 @@ mod tests {
     #[test]
     fn a_process_is_known_by_its_start_until_it_ends() {
         let me = Stat::of(std::process::id() as Pid).expect("this process");
-        assert_eq!(Stat::own().map(|own| own.started_ticks), Some(me.started_ticks));
+        assert_eq!(Stat::of(ProcDir::This).map(|own| own.started_ticks), Some(me.started_ticks));
         assert!(me.is_still(me.started_ticks) && !me.is_still(me.started_ticks + 1));
         assert!(!me.has_ended() && !me.is_of_kernel());
         let ended = Stat { state: b'Z', ..me };
@@ -200,11 +191,10 @@ mod tests {
 
     #[test]
     fn reads_the_kernel_s_own_files() {
-        let mut buffer = [0; 4096];
-        let stat = Stat::read("/proc/thread-self/stat").expect("stat");
+        let me = rustix::thread::gettid().as_raw_nonzero().get();
+        let stat = Stat::of(ProcDir::ThreadOfThis(me)).expect("stat");
         assert!(stat.state == b'R' && stat.cpu.is_some() && stat.exit_status.is_some());
-        let text = read_small("/proc/self/schedstat", &mut buffer).expect("sched");
-        assert!(Sched::parse(text).expect("parses").cpu_ns > 0);
+        assert!(Sched::of(ProcDir::This).expect("sched").cpu_ns > 0);
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl SpillFile {
             return Err(Errno::BADF.into());
         }
         let bytes = rustix::fs::fstat(&file)?.st_size as u64;
-        let again = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&file));
+        let again = crate::proc::path_of_own(&file);
         let again = rustix::fs::openat(CWD, again, FLAGS, Mode::empty());
         let direct = again.map_err(|cause| cause.to_string()).and_then(|again| {
             let align = make_direct(&again)?;

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::check;
 use crate::forks::ParentOnly;
+use crate::proc::{self, FdInfo, ProcDir};
 use rustix::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::io;
 
@@ -96,9 +97,9 @@ impl ServedFaults {
     pub fn received(sent: &mut Option<ParentOnly>) -> io::Result<ServedFaults> {
         let refused = || io::Error::new(io::ErrorKind::InvalidData, "it serves no faults");
         let number = sent.as_ref().ok_or_else(refused)?.here()?.as_raw_fd();
-        let name = std::fs::read_link(format!("/proc/self/fd/{number}"))?;
+        let name = proc::link(ProcDir::This, number).ok_or_else(refused)?;
         let wanted = FEATURES.iter().fold(0, |all, (bit, _)| all | bit);
-        if name.as_os_str() != LINK || features_of(number)? & !INITIALIZED != wanted {
+        if name.as_os_str() != LINK || features_of(number) & !INITIALIZED != wanted {
             return Err(refused());
         }
         let descriptor = sent.take().ok_or_else(refused)?;
@@ -159,11 +160,8 @@ impl ServedFaults {
 
 /// The features that a descriptor of faults was made to have (`userfaultfd_show_fdinfo` in
 /// fs/userfaultfd.c). None before its API was agreed upon.
-fn features_of(descriptor: RawFd) -> io::Result<u64> {
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}"))?;
-    let api = text.lines().find_map(|line| line.strip_prefix("API:"));
-    let features = api.and_then(|api| api.split(':').nth(1));
-    Ok(features.and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0))
+fn features_of(descriptor: RawFd) -> u64 {
+    FdInfo::of(ProcDir::This, descriptor).and_then(|info| info.fault_features).unwrap_or(0)
 }
 
 fn protect(descriptor: RawFd, start: u64, bytes: u64, protects: bool) -> io::Result<()> {

@@ -7,7 +7,6 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, SealFlags};
 use rustix::io::Errno;
 use std::marker::PhantomData;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use weir_ring::board::{self, Board};
 use weir_ring::cluster::{self, Cluster};
@@ -182,7 +181,7 @@ impl SharedPage<Cluster> {
         while !left.is_empty() {
             left = &left[rustix::io::write(&file, left)?..];
         }
-        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let own = weir_sys::proc::path_of_own(&file);
         rustix::fs::linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
         Ok(file)
     }

@@ -130,7 +130,7 @@ impl PortWriter {
     /// # Errors
     /// Those of [`PortWriter::connect`].
     pub fn open(handle: &PortHandle, options: &PortWriterOptions) -> Result<PortWriter> {
-        let path = format!("/proc/self/fd/{}", handle.way.as_raw_fd());
+        let path = weir_sys::proc::path_of_own(&handle.way);
         PortWriter::connect_by(path.as_ref(), name::SHOWN.into(), options)
     }
 }

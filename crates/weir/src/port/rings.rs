@@ -433,7 +433,6 @@ mod tests {
     use crate::park::ready::wait_ready;
     use crate::port::Port;
     use rustix::event::PollFlags;
-    use rustix::fd::AsRawFd;
 
     /// One who connects and sends nothing is sent away after a while, and the port is at its end then.
     /// Nobody told who polled.
@@ -442,7 +441,7 @@ mod tests {
         let (mut port, handle) = Port::unnamed(&PortOptions::new()).expect("a port");
         let polled = port.poll_descriptor().expect("one").try_clone_to_owned().expect("a copy");
         let (way, alive) = handle.into_descriptors();
-        let path = format!("/proc/self/fd/{}", way.as_raw_fd());
+        let path = weir_sys::proc::path_of_own(&way);
         let _silent = name::dial(&READ, path.as_ref(), None).expect("connected");
         drop((way, alive));
         let call = |port: &mut Port| {

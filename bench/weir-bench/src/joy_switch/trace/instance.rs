@@ -4,8 +4,9 @@ use crate::engine::case::{CaseError, Site};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use weir_sys::proc::{is_shown, path_of_own};
 
 const PREFIX: &str = "weir-bench-";
 const EVENTS: [&str; 5] = [
@@ -93,14 +94,14 @@ fn tracing(site: &Site) -> Result<(PathBuf, Option<OwnedFd>), CaseError> {
     });
     let _ = fs::remove_dir(&place);
     let root = root.map_err(|error| lacking("mount tracefs", &error.into()))?;
-    Ok((PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd())), Some(root)))
+    Ok((PathBuf::from(path_of_own(&root)), Some(root)))
 }
 
 fn remove_stale(instances: &Path) {
     let names = fs::read_dir(instances).into_iter().flatten().flatten();
     for name in names.map(|entry| entry.file_name().to_string_lossy().into_owned()) {
-        let pid = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+        let pid = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<i32>().ok());
+        if pid.is_some_and(|pid| !is_shown(pid)) {
             let _ = fs::remove_dir(instances.join(name));
         }
     }

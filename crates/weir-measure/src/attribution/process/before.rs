@@ -1,10 +1,9 @@
 //! How the sampling of a process begins that was found: one just started, or one that ran before.
 //! What the latter had used by then does not count.
 
-use super::Process;
-use crate::proc::{ProcessIdentity, parse_io};
+use super::{Process, counted};
 use weir_doctor::facts::Io;
-use weir_sys::proc::{Stat, read_small, tasks};
+use weir_sys::proc::{self, ProcContents, ProcDir, ProcessIdentity, Stat, tasks};
 
 /// What a process that ran already had used before it was watched.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,13 +30,10 @@ impl Process {
         }
         let stat = Stat::of(pid);
         let ticks = |of: fn(&Stat) -> u64| stat.as_ref().map_or(0, of);
-        let io = |path: String| {
-            let mut buffer = [0; 1024];
-            parse_io(read_small(&path, &mut buffer).ok()?)
-        };
+        let io = |dir: ProcDir| proc::Io::of(dir).map(counted).unwrap_or_default();
         process.before = Before {
-            io_alone: io(format!("/proc/{pid}/task/{pid}/io")).unwrap_or_default(),
-            io_whole: io(format!("/proc/{pid}/io")).unwrap_or_default(),
+            io_alone: io(ProcDir::Thread(pid, pid)),
+            io_whole: io(pid.into()),
             own_ticks: ticks(|stat| stat.own_ticks),
             system_ticks: ticks(|stat| stat.system_ticks),
             waited_ticks: ticks(|stat| stat.waited_ticks),

@@ -1,9 +1,9 @@
 //! The arguments of a process, and the script that a shell among them names.
 
-use crate::proc::{link, regular};
 use std::path::PathBuf;
 use weir_doctor::programs::is_posix_shell;
 use weir_sys::Pid;
+use weir_sys::proc::{current_directory, link, regular};
 
 /// Returns the file that a shell with these arguments reads as its script.
 pub(super) fn script_of(pid: Pid, words: &[String]) -> Option<PathBuf> {
@@ -18,7 +18,7 @@ pub(super) fn script_of(pid: Pid, words: &[String]) -> Option<PathBuf> {
         return input.filter(|_| is_shell && plain && regular(pid, 0).is_some());
     };
     // A relative name is that from where the shell is.
-    let here = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+    let here = current_directory(pid).unwrap_or_default();
     Some(here.join(file))
 }
 

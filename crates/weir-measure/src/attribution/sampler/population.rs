@@ -8,11 +8,10 @@ use crate::attribution::group::{Group, MOST_GROUPS, describe, hints};
 use crate::attribution::pipes::Fill;
 use crate::attribution::process::{Process, combine};
 use crate::attribution::rows::Rows;
-use crate::proc::{Descriptor, ProcessIdentity};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
-use weir_sys::proc::Sched;
+use weir_sys::proc::{Descriptor, ProcessIdentity, Sched};
 
 /// How often to look again at a group that seems to wait for itself.
 const MORE_LOOKS: usize = 4;

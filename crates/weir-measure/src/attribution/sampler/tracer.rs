@@ -7,13 +7,12 @@ use crate::attribution::group::{Group, hints};
 use crate::attribution::pipes::Fill;
 use crate::attribution::process::{Process, TaskSample, by_letter};
 use crate::attribution::rows::{self, Rows};
-use crate::proc::{Descriptor, descriptor};
 use crate::trace::{Now, Place, Span, TaskStates, Trace, Wait};
 use weir_doctor::facts::Traced;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::cpu::thread_ns;
-use weir_sys::proc::tasks;
+use weir_sys::proc::{Descriptor, descriptor, tasks};
 
 /// The tracing of a run. It does nothing unless it was begun and is possible.
 #[derive(Debug, Default)]

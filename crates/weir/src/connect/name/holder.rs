@@ -8,7 +8,7 @@ use super::errno_of;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FileType, FlockOperation};
 use rustix::io::Errno;
-use weir_sys::proc::Stat;
+use weir_sys::proc::{ProcContents, ProcDir, Stat, namespace, own_id};
 
 /// The beginning of a lock file.
 const MARK: &str = "weir ";
@@ -24,8 +24,8 @@ struct Namespaces {
 
 impl Namespaces {
     fn own() -> Namespaces {
-        let of = |name: &str| rustix::fs::stat(name).map_or(0, |found| found.st_ino);
-        Namespaces { pid: of("/proc/self/ns/pid"), time: of("/proc/self/ns/time") }
+        let of = |kind| namespace(kind).unwrap_or(0);
+        Namespaces { pid: of("pid"), time: of("time") }
     }
 }
 
@@ -41,7 +41,7 @@ pub struct NameHolder {
 
 impl NameHolder {
     fn own() -> NameHolder {
-        let started_ticks = Stat::own().map_or(0, |stat| stat.started_ticks);
+        let started_ticks = Stat::of(ProcDir::This).map_or(0, |stat| stat.started_ticks);
         let pid = std::process::id() as i32;
         NameHolder { pid, started_ticks, namespaces: Namespaces::own(), is_port: true }
     }
@@ -122,11 +122,7 @@ impl NameHolder {
 fn stat_of(pid: i32) -> Option<Stat> {
     // `Stat::of` checks it too, but remembers the answer, which is another one in a child that was
     // forked into another namespace.
-    let own = std::fs::read_link("/proc/self").ok()?;
-    if own.to_str()?.parse() != Ok(std::process::id()) {
-        return None;
-    }
-    Stat::of(pid)
+    (own_id()? == std::process::id() as i32).then(|| Stat::of(pid))?
 }
 
 /// Whether anybody has the lock of a file. The test takes a shared lock for a moment: a process

@@ -25,7 +25,6 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 use std::io;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_ring::primitive::{AtomicU64, Ordering};
@@ -179,7 +178,7 @@ fn set_mode(path: &Path, mode: Mode) -> rustix::io::Result<()> {
         return Ok(());
     }
     // fchmod(2) does not accept such a descriptor.
-    rustix::fs::chmod(format!("/proc/self/fd/{}", there.as_raw_fd()), mode)
+    rustix::fs::chmod(weir_sys::proc::path_of_own(there), mode)
 }
 
 pub fn lock_path(path: &Path) -> PathBuf {

@@ -26,12 +26,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, EndSnapshot, HeaderSnapshot};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_ring::account::Account;
 use weir_ring::layout;
 use weir_ring::sleep;
+use weir_sys::proc::{ProcContents, Status, descriptors, link, path_of, processes};
 
 /// The kind of a pipe.
 ///
@@ -139,7 +140,8 @@ impl Memories {
     /// Looks at as many processes as this time allows.
     pub fn find_within(time: Duration) -> Memories {
         let (begun, mut found) = (Instant::now(), Memories::default());
-        let pids = numbers("/proc".into());
+        let mut pids = processes();
+        pids.sort();
         for (at, pid) in pids.iter().enumerate() {
             if begun.elapsed() >= time {
                 found.left_out = pids.len() - at;
@@ -211,9 +213,8 @@ pub fn pipes() -> Vec<PipeStat> {
 /// its number there. What no holder of the memory is called stays as it is stated.
 fn as_seen(pid: u32, holders: &[(i32, i32)]) -> u32 {
     let is_called = |holder: i32| {
-        let status = std::fs::read_to_string(format!("/proc/{holder}/status")).unwrap_or_default();
-        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-        numbers.and_then(|line| line.split_whitespace().last()?.parse().ok()) == Some(pid)
+        let status = Status::of(holder);
+        status.and_then(|status| status.ids("NSpid")?.last()) == Some(pid as i32)
     };
     if pid == 0 || holders.iter().any(|(holder, _)| *holder as u32 == pid) {
         return pid;
@@ -224,18 +225,12 @@ fn as_seen(pid: u32, holders: &[(i32, i32)]) -> u32 {
 
 /// Returns the names of the memories that a process holds, and its descriptors of them.
 fn held_by(pid: i32) -> impl Iterator<Item = (String, i32)> {
-    numbers(format!("/proc/{pid}/fd").into()).into_iter().filter_map(move |descriptor| {
-        let to = std::fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
+    let mut all: Vec<i32> = descriptors(pid).map_or_else(Vec::new, Iterator::collect);
+    all.sort();
+    all.into_iter().filter_map(move |descriptor| {
+        let to = link(pid, descriptor)?;
         Some((to.to_str()?.strip_prefix("/memfd:")?.to_owned(), descriptor))
     })
-}
-
-fn numbers(directory: PathBuf) -> Vec<i32> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut found: Vec<i32> =
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    found.sort();
-    found
 }
 
 /// Opens the memory of a pipe that another process holds.
@@ -243,7 +238,8 @@ fn numbers(directory: PathBuf) -> Vec<i32> {
 /// # Errors
 /// There is no such process or descriptor, or this user may not open it.
 pub fn open(pid: i32, descriptor: i32, for_writing: bool) -> Result<OwnedFd> {
-    let path = format!("/proc/{pid}/fd/{descriptor}");
+    let path = path_of(pid, descriptor)
+        .ok_or_else(|| Error::os("open", format!("process {pid}"), Errno::SRCH))?;
     let access = if for_writing { OFlags::RDWR } else { OFlags::RDONLY };
     // NONBLOCK: the descriptor may be a FIFO by now.
     let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;

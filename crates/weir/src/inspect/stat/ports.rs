@@ -6,7 +6,6 @@ use crate::connect::name::{self, NameState, Subject};
 use crate::error::{ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use std::mem::offset_of;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use weir_ring::board::{Board, BoardAccount};
 
@@ -178,8 +177,7 @@ fn writers_to(reader: i32, socket: (u64, u64)) -> Vec<PortWriterStat> {
         let mut holders = ring.holders.iter().map(|(pid, _)| *pid);
         let Some(first) = holders.next() else { continue };
         let pid = holders.find(|pid| *pid as u32 == sent.pid).unwrap_or(first);
-        let owner = std::fs::metadata(format!("/proc/{pid}"));
-        let (uid, gid) = owner.map_or((0, 0), |found| (found.uid(), found.gid()));
+        let (uid, gid) = weir_sys::proc::owner(pid).unwrap_or_default();
         writers.push(PortWriterStat {
             pid,
             uid,

@@ -1,13 +1,14 @@
 //! What a program's file shows of the calls it can make.
 
 use super::elf::{self, Elf};
-use super::{program_file, read_whole};
 use object::ReadCache;
 use object::elf::SHT_DYNSYM;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::path::Path;
 use weir_sys::Pid;
+use weir_sys::proc::{Mapping, Mappings, Mount, Mounts, program_file, program_path, seen_by};
 
 /// Functions that move bytes through pipes without counting them, and `syscall`, which can make any
 /// call.
@@ -19,66 +20,46 @@ const UNCOUNTED: [&[u8]; 6] =
 /// the file cannot be read. With `libraries` those that it has mapped count too.
 pub fn may_move_uncounted(pid: Pid, libraries: bool) -> Option<bool> {
     let (device, ..) = program_file(pid).filter(|(device, ..)| !is_served(pid, *device))?;
-    let may = file_may(&format!("/proc/{pid}/exe"))?;
+    let may = file_may(program_path(pid)?.as_ref())?;
     if may || !libraries {
         return Some(may);
     }
-    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let in_library = |(of, path): (u64, &str)| {
-        let is_there = of == device || !is_served(pid, of);
-        is_there && file_may(&format!("/proc/{pid}/root{path}")) == Some(true)
+    let in_library = |part: Mapping| {
+        let is_there = part.device == device || !is_served(pid, part.device);
+        is_there && seen_by(pid, part.path).is_some_and(|path| file_may(&path) == Some(true))
     };
-    Some(mapped(&String::from_utf8_lossy(&maps)).any(in_library))
+    Some(libraries_in(&Mappings::of(pid)).any(in_library))
 }
 
 /// Whether a server in user space has the file system of this device, as process `pid` has mounted it.
 /// It may not answer, and then nobody gets on who opens a file there.
 pub fn is_served(pid: Pid, device: u64) -> bool {
-    const MOUNTS_BYTES: usize = 1 << 20;
     thread_local! {
         static KNOWN: RefCell<BTreeMap<u64, bool>> = const { RefCell::new(BTreeMap::new()) };
     }
     if let Some(known) = KNOWN.with_borrow(|known| known.get(&device).copied()) {
         return known;
     }
-    let mounts = read_whole(&format!("/proc/{pid}/mountinfo"), MOUNTS_BYTES).unwrap_or_default();
-    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-    let is = |line: &str| {
-        let kind = line.split_once(" - ").is_some_and(|(_, last)| last.starts_with("fuse"));
-        kind && line.split(' ').nth(2) == Some(&number)
-    };
-    let served = String::from_utf8_lossy(&mounts).lines().any(is);
+    let is = |mount: Mount| mount.device == device && mount.kind.starts_with("fuse");
+    let served = Mounts::of(pid).iter().any(is);
     KNOWN.with_borrow_mut(|known| known.insert(device, served));
     served
 }
 
-/// Returns the libraries that are mapped, each with its device, without the one that offers these
-/// functions.
-fn mapped(maps: &str) -> impl Iterator<Item = (u64, &str)> {
-    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+/// Returns the libraries that are mapped, without the one that offers these functions.
+fn libraries_in(maps: &Mappings) -> impl Iterator<Item = Mapping<'_>> {
     let mut last = "";
-    maps.lines().filter_map(place).filter(move |(_, path)| {
-        let is_new = *path != std::mem::replace(&mut last, path);
-        let name = name(path);
+    maps.iter().filter(move |part| {
+        let is_new = part.path != std::mem::replace(&mut last, part.path);
+        let name = part.path.rsplit('/').next().unwrap_or_default();
         let offers = ["libc.", "libc-", "ld-", "ld.", "libpthread"];
-        is_new && name.contains(".so") && !offers.iter().any(|start| name.starts_with(start))
+        let is_library = part.path.starts_with('/') && name.contains(".so");
+        is_new && is_library && !offers.iter().any(|start| name.starts_with(start))
     })
 }
 
-/// Returns the device and the path of the file that a line of `/proc/PID/maps` maps.
-fn place(line: &str) -> Option<(u64, &str)> {
-    Some((device_in(line.split_ascii_whitespace().nth(3)?)?, &line[line.find('/')?..]))
-}
-
-/// Reads the number of a device as `/proc/PID/maps` writes it.
-pub fn device_in(text: &str) -> Option<u64> {
-    let (major, minor) = text.split_once(':')?;
-    let hex = |text| u32::from_str_radix(text, 16).ok();
-    Some(rustix::fs::makedev(hex(major)?, hex(minor)?))
-}
-
 /// Whether what is in a program or library can make such calls.
-fn file_may(path: &str) -> Option<bool> {
+fn file_may(path: &Path) -> Option<bool> {
     thread_local! {
         static KNOWN: RefCell<BTreeMap<(u64, u64), bool>> = const { RefCell::new(BTreeMap::new()) };
     }

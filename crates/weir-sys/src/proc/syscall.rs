@@ -1,8 +1,7 @@
 //! Parser of `/proc/PID/syscall` (kernel: `proc_pid_syscall`).
 
+use super::{ProcContents, ProcDir};
 use rustix::io::Errno;
-use weir_sys::Pid;
-use weir_sys::proc::read_small;
 
 /// The activity of a task at the moment of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,19 +16,18 @@ pub enum Blocked {
     Hidden,
 }
 
-impl Blocked {
-    /// Looks at a task of process `pid`; `None` where it has ended.
-    pub fn of(pid: Pid, task: Pid) -> Option<Blocked> {
-        let mut buffer = [0; 256];
-        match read_small(&format!("/proc/{pid}/task/{task}/syscall"), &mut buffer) {
-            Ok(text) => Blocked::parse(text),
+impl ProcContents for Blocked {
+    const FILE: &str = "syscall";
+
+    /// Reads that of a task; `None` where it has ended.
+    fn of(dir: impl Into<ProcDir>) -> Option<Blocked> {
+        match dir.into().read(Blocked::FILE, Blocked::parse) {
             Err(Errno::PERM | Errno::ACCESS) => Some(Blocked::Hidden),
-            Err(_) => None,
+            read => read.ok(),
         }
     }
 
-    /// Parses the contents of `/proc/PID/syscall`.
-    pub fn parse(text: &[u8]) -> Option<Blocked> {
+    fn parse(text: &[u8]) -> Option<Blocked> {
         let text = std::str::from_utf8(text).ok()?.trim_end();
         if text == "running" {
             return Some(Blocked::Running);

@@ -1,10 +1,9 @@
 //! The signals that let a thread continue.
 
-use super::{children, field, status};
 use crate::bytes::long;
 use crate::sys::memory::read_remote;
 use weir_sys::Pid;
-use weir_sys::proc::tasks;
+use weir_sys::proc::{ProcContents, Status, children, tasks};
 
 /// The signal of the end of a child, as a bit.
 pub const CHILD: u64 = bit(libc::SIGCHLD);
@@ -41,10 +40,6 @@ pub fn is_handled_alarm(task: Pid) -> bool {
     caught(task).is_some_and(|caught| caught & ALARM != 0 && caught & ALL_THAT_END != ALL_THAT_END)
 }
 
-/// Returns the signals for which a thread has a handler and that it does not keep back at present.
 fn caught(task: Pid) -> Option<u64> {
-    status(task, |text| {
-        let set = |name: &str| u64::from_str_radix(field(text, name)?, 16).ok();
-        Some(set("SigCgt")? & !set("SigBlk")?)
-    })
+    Status::of(task)?.handled_signals()
 }

@@ -11,6 +11,7 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use object::{NativeEndian as Native, ReadCache, ReadRef, pod};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use std::fs::File;
+use std::path::Path;
 
 /// Most bytes read of a table of symbols, of their names, and of notes.
 const SECTION_BYTES: u64 = 64 << 20;
@@ -28,7 +29,7 @@ pub struct Elf<'f> {
 }
 
 /// Opens a file; `None` for something else, which may wait for ever.
-pub fn open(path: &str) -> Option<(File, Stat)> {
+pub fn open(path: &Path) -> Option<(File, Stat)> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
