@@ -72,7 +72,7 @@ impl Watcher for Stopper {
 
     fn progress(&mut self, _: u64, sampler: &Sampler) {
         if self.shell.is_none() {
-            self.shell = Pid::from_raw(sampler.population.groups[0].root);
+            self.shell = Pid::from_raw(sampler.population.groups[0].root.pid);
             self.signals = vec![MADE_UP];
         }
     }

@@ -111,7 +111,7 @@ fn bar(shares: &[u64; 5], cells: usize) -> String {
 
 /// The fill of the pipe after a stage.
 fn fill(group: &Group, sampler: &Sampler) -> String {
-    let pipe = sampler.pipes.iter().find(|pipe| Some(pipe.identity) == group.ends.output);
+    let pipe = sampler.pipes.iter().find(|pipe| Some(pipe.identity) == group.root.ends.output);
     let Some(Fill { bytes, capacity_bytes, .. }) = pipe.and_then(|pipe| pipe.now) else {
         return String::new();
     };

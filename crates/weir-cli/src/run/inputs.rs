@@ -60,13 +60,13 @@ impl Inputs {
     }
 
     fn of_stage(&mut self, sampler: &Sampler, at: usize, group: &Group) -> Option<Reading> {
-        let own = self.of_process(group.root);
+        let own = self.of_process(group.root.pid);
         let own_bytes: u64 = own.iter().map(|file| file.bytes).sum();
         // The next process that it starts may read another file.
-        let may_follow = (is_organizer(&group.program) || runs_others(&group.program))
+        let may_follow = (is_organizer(&group.root.program) || runs_others(&group.root.program))
             && own_bytes < LEAST_BYTES;
         let mut all = if may_follow { Vec::new() } else { own };
-        let others = sampler.population.pids_of(at).filter(|pid| *pid != group.root);
+        let others = sampler.population.pids_of(at).filter(|pid| *pid != group.root.pid);
         for pid in others.take(PROCESSES) {
             let of = self.of_process(pid);
             // Standard input is often that of the parent too.
@@ -140,8 +140,8 @@ fn writes_nothing(group: &Group) -> bool {
         "sha384sum",
         "sha512sum",
     ];
-    let ends_with_it = END_WITH_THEIR_INPUT.contains(&group.program.as_str());
-    let io = Io::of(group.root);
+    let ends_with_it = END_WITH_THEIR_INPUT.contains(&group.root.program.as_str());
+    let io = Io::of(group.root.pid);
     !ends_with_it
         && !group.several()
         && io.is_some_and(|io| io.read_bytes >= GATHERED_BYTES && io.write_bytes == 0)

@@ -109,8 +109,8 @@ impl Live {
         let position = started.clone().nth(at).filter(|_| group.parent.is_none());
         match position {
             Some(position) => format!("{} {}", position + 1, cut(&self.labels[position], columns)),
-            None if group.command.is_empty() => cut(&group.program, columns),
-            None => cut(&group.command, columns),
+            None if group.root.command.is_empty() => cut(&group.root.program, columns),
+            None => cut(&group.root.command, columns),
         }
     }
 
@@ -164,7 +164,7 @@ fn describe(state: TaskState) -> Option<&'static str> {
 
 /// Returns how full the pipe before a stage is, or else the pipe after it.
 fn pipe(at: usize, sampler: &Sampler) -> Option<String> {
-    let ends = sampler.population.groups[at].ends;
+    let ends = sampler.population.groups[at].root.ends;
     let of = |end| sampler.pipes.iter().find(|pipe| Some(pipe.identity) == end)?.now;
     let said = |fill: weir_measure::attribution::Fill, what: &str| {
         let share = 100 * fill.bytes / fill.capacity_bytes.max(1);

@@ -11,12 +11,13 @@ const RATE_NS: u64 = 3_000_000_000;
 pub fn moved_bytes(group: &Group, sampler: &Sampler) -> Option<u64> {
     let io = counted(group)?;
     let is = |end| sampler.pipes.iter().any(|pipe| Some(pipe.identity) == end);
-    Some(match (is(group.ends.input), is(group.ends.output)) {
+    Some(match (is(group.root.ends.input), is(group.root.ends.output)) {
         (true, _) => io.read_bytes,
         // What it moved by splice, only its reader counts.
         (false, true) if group.may_splice == Some(true) => {
             let groups = sampler.population.groups.iter();
-            let mut readers = groups.filter(|other| other.ends.input == group.ends.output);
+            let mut readers =
+                groups.filter(|other| other.root.ends.input == group.root.ends.output);
             let reader = readers.next().and_then(counted);
             io.write_bytes.max(reader.map_or(0, |reader| reader.read_bytes))
         }
@@ -27,7 +28,7 @@ pub fn moved_bytes(group: &Group, sampler: &Sampler) -> Option<u64> {
 
 /// Returns what the kernel counted for a stage of one process.
 fn counted(group: &Group) -> Option<Io> {
-    Io::of(group.root).filter(|_| !group.several())
+    Io::of(group.root.pid).filter(|_| !group.several())
 }
 
 /// The rate of a count that grows, over the last few seconds.

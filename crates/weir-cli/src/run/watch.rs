@@ -162,8 +162,8 @@ impl Watcher for Watch {
 /// screen do (less, fzf), and a line of progress would spoil it.
 fn uses_terminal(group: &Group) -> bool {
     let on_terminal = |fd: i32| {
-        link(group.root, fd).is_some_and(|target| is_terminal(&target))
+        link(group.root.pid, fd).is_some_and(|target| is_terminal(&target))
             && (fd > 2 || fd == 0 && group.now == Some(TaskState::BlockedIn))
     };
-    descriptors(group.root).is_some_and(|mut all| all.any(on_terminal))
+    descriptors(group.root.pid).is_some_and(|mut all| all.any(on_terminal))
 }

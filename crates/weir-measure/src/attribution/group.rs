@@ -7,13 +7,11 @@ use super::files::Files;
 use super::outside::Peers;
 use super::pipes::Fill;
 use super::process::{Process, Unreaped};
+use super::record::ProcessRecord;
 use crate::trace::Span;
 use std::collections::BTreeMap;
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::ExitStatus;
-use weir_doctor::ending::Ending;
-use weir_doctor::facts::{GroupQuota, Io, MemoryLimit};
+use weir_doctor::facts::{GroupQuota, MemoryLimit};
 use weir_doctor::partition::Samples;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
@@ -43,14 +41,12 @@ pub struct MoreEnd {
 #[derive(Debug, Default)]
 pub struct Group {
     /// The process it started with.
-    pub root: Pid,
+    pub root: ProcessRecord,
     /// The group that started it, if it was found and not given.
     pub parent: Option<usize>,
     /// The stage in which it was found, for a row of its own inside of a stage.
     pub stage: usize,
-    /// Its input and output.
-    pub ends: Endpoints,
-    /// Those that it began with.
+    /// The input and output that it began with.
     pub given: Endpoints,
     /// Other pipes that its first process had open.
     pub more_ends: Vec<MoreEnd>,
@@ -66,8 +62,6 @@ pub struct Group {
     pub ends_doubtful: bool,
     /// Half the time that the tick at which it was first seen represents.
     pub margin_ns: u64,
-    /// The script that its first process reads, if that is a shell with one.
-    pub script: Option<PathBuf>,
     /// The strongest state and the number of tasks in this tick, for a row inside of a stage.
     pub tick: (Option<(TaskState, u32)>, usize),
     /// Samples of its state.
@@ -84,23 +78,11 @@ pub struct Group {
     pub gone: Sched,
     /// CPU time sampled, by program name.
     pub programs: BTreeMap<String, u64>,
-    /// Last known name of the first process's program.
-    pub program: String,
-    /// Arguments of that process.
-    pub command: String,
     /// The program and the arguments of the first process when first seen: a shell often replaces
     /// itself by the last command of a script.
     pub first: (String, String),
-    /// Locale of that process, unless C.
-    pub locale: Option<String>,
     /// Peak memory of any one of its processes, sampled.
     pub peak_rss_bytes: u64,
-    /// Last known bytes and calls of the first process.
-    pub io: Option<Io>,
-    /// Share of system time in the CPU time of that process, in parts of a thousand.
-    pub system_permille: u64,
-    /// CPU time of what that process waited for, to a clock tick, and whether that is all.
-    pub waited: (u64, bool),
     /// What those of its processes used for which nobody has waited: the kernel's sums lack it.
     pub unreaped: Unreaped,
     /// Whether some of its processes may be among these, which is unknown.
@@ -112,16 +94,9 @@ pub struct Group {
     pub peers: Peers,
     /// The files and devices for which it waited.
     pub files: Files,
-    /// The regular file that its first process has as its standard output.
-    pub output: Option<String>,
-    /// When its first process became what it is.
-    pub became_ns: u64,
     /// The longest file that its first process has open to be read, with its length, where programs
     /// of its kind are known to read files again.
     pub reads: Option<(u64, PathBuf)>,
-    /// What its first process was before it became what it is, if it had started others by then:
-    /// a command, or nothing where it was a copy of the one that started it.
-    pub before: Option<String>,
     /// What it did while its input was empty.
     pub dry: DryTimes,
     /// Whether a task waits to write to its standard error, which is a pipe, and for how long one did.
@@ -144,8 +119,6 @@ pub struct Group {
     pub stopped: bool,
     /// Whether it has ended: its tasks are no longer sampled.
     pub ended: bool,
-    /// How its first process ended, if that is known.
-    pub ending: Option<Ending>,
     /// When it was first seen.
     pub first_ns: u64,
     /// When it was last seen.
@@ -155,12 +128,13 @@ pub struct Group {
 impl Group {
     /// A group that starts with process `root` at `now_ns`.
     pub fn new(root: Pid, ends: Endpoints, now_ns: u64) -> Group {
-        Group { root, ends, given: ends, first_ns: now_ns, last_ns: now_ns, ..Group::default() }
+        let root = ProcessRecord { ends, ..ProcessRecord::new(root) };
+        Group { root, given: ends, first_ns: now_ns, last_ns: now_ns, ..Group::default() }
     }
 
     /// Whether its first process was what it is for this part of its life, in tenths.
     pub fn was_this_for(&self, tenths: u64) -> bool {
-        let since_ns = self.last_ns.saturating_sub(self.became_ns.max(self.first_ns));
+        let since_ns = self.last_ns.saturating_sub(self.root.became_ns.max(self.first_ns));
         since_ns * 10 >= self.last_ns.saturating_sub(self.first_ns) * tenths
     }
 
@@ -221,7 +195,7 @@ impl Group {
     /// Returns the program that used most CPU in it, or else its first one.
     pub fn top_program(&self) -> &str {
         let top = self.programs.iter().max_by_key(|(_, cpu_ns)| **cpu_ns);
-        top.filter(|(_, cpu_ns)| **cpu_ns > 0).map_or(&self.program, |(name, _)| name)
+        top.filter(|(_, cpu_ns)| **cpu_ns > 0).map_or(&self.root.program, |(name, _)| name)
     }
 }
 
@@ -232,32 +206,19 @@ pub fn is_due(looks: u64, each: bool) -> bool {
     looks.is_power_of_two() || looks.is_multiple_of(every)
 }
 
-/// Converts a process's status to how it ended.
-pub fn ending(status: ExitStatus) -> Ending {
-    let signal = status.signal().map(Ending::Signal);
-    signal.unwrap_or_else(|| Ending::Code(status.code().unwrap_or_default()))
-}
-
 /// Takes what is known of the first process of a group.
 pub fn describe(group: &mut Group, process: &Process) {
-    if group.program != process.name {
+    if group.root.program != process.record.program {
         // What was open before is what the process that forked it had open.
         group.more_ends.clear();
         group.reads = None;
         group.ends_due = true;
-        group.became_ns = group.last_ns;
+        group.root.became_ns = group.last_ns;
     }
-    group.program.clone_from(&process.name);
-    group.command.clone_from(&process.command);
+    group.root.sampled(&process.record);
     if group.first.0.is_empty() {
-        group.first = (process.name.clone(), process.command.clone());
+        group.first = (group.root.program.clone(), group.root.command.clone());
     }
-    group.locale.clone_from(&process.locale);
-    group.script.clone_from(&process.script);
-    group.io = process.last_io.or(group.io);
-    group.system_permille = process.system_permille;
-    group.waited = process.waited();
-    group.ending = process.status.map(ExitStatus::from_raw).map(ending).or(group.ending);
 }
 
 /// Returns what the pipes of a group show now.

@@ -194,7 +194,7 @@ impl Watched {
             // The first look has no CPU time to compare with.
             let looks =
                 looks.into_iter().filter(|look| !look.hidden || look.state != TaskState::Unknown);
-            seen.extend(looks.map(|look| (process.pid, look)));
+            seen.extend(looks.map(|look| (process.record.pid, look)));
         }
         if first {
             return;

@@ -6,13 +6,13 @@ mod script;
 use super::classify::{Awaited, Endpoints, Hints, awaited, classify};
 use super::locale::locale_of;
 use super::position::Positions;
+use super::record::{ProcessRecord, ending_of};
 use crate::attribution::calls::Call;
 use crate::confines::Confines;
 use crate::program::may_move_uncounted;
 use before::Before;
 use rustix::io::Errno;
 use script::script_of;
-use std::path::PathBuf;
 use weir_doctor::facts::Io;
 use weir_doctor::programs::is_posix_shell;
 use weir_doctor::state::TaskState;
@@ -26,20 +26,12 @@ use weir_sys::proc::{
 /// A process: its tasks, and what the last look showed.
 #[derive(Debug, Default)]
 pub struct Process {
-    /// Its id.
-    pub pid: Pid,
+    /// What the last look showed of it.
+    pub record: ProcessRecord,
     /// Position of the group it belongs to.
     pub group: usize,
-    /// Name of the program it runs, as the kernel cuts it (15 bytes).
-    pub name: String,
-    /// Its arguments, joined by spaces.
-    pub command: String,
-    /// The script that it reads, if it is a shell with one.
-    pub script: Option<PathBuf>,
     /// Its row inside of its stage.
     pub row: Option<usize>,
-    /// The locale it compares text in, unless C or POSIX.
-    pub locale: Option<String>,
     /// Whether its program can move bytes by calls that the kernel does not count, if known.
     pub may_splice: Option<bool>,
     /// How far it came in the file that it reads, where its program can do so.
@@ -50,10 +42,6 @@ pub struct Process {
     described: bool,
     tasks: Vec<Task>,
     io: Option<ProcFile<proc::Io>>,
-    /// Bytes and calls when last looked at.
-    pub last_io: Option<weir_doctor::facts::Io>,
-    /// Share of system time in its CPU time when last looked at, in parts of a thousand.
-    pub system_permille: u64,
     /// Position of the group that started it.
     pub starter: usize,
     /// Its last known parent; 0 for a process that was given and not found.
@@ -63,18 +51,13 @@ pub struct Process {
     pub orphan: bool,
     /// Number of looks at which it was a zombie that nobody had waited for.
     pub zombie_looks: u64,
-    /// The status with which it ended, as waitpid(2) has it, if it was met before anybody had waited
-    /// for it. The kernel shows 0 to those who may not know it.
-    pub status: Option<i32>,
     /// Number of ticks at which it was alive.
     pub ticks_alive: u64,
     /// Time that these ticks represent.
     pub alive_ns: u64,
     /// CPU and waiting time of its tasks that have ended.
     past: Sched,
-    /// CPU time of the descendants that it waited for, to a clock tick.
-    waited_ns: u64,
-    /// The system part of that.
+    /// The system part of the CPU time of the descendants that it waited for.
     waited_system_ns: u64,
     /// What it had used before it was watched.
     before: Before,
@@ -186,7 +169,8 @@ impl Process {
         let io = ProcFile::open(pid).ok();
         let tasks = vec![Task::new(pid, pid)];
         let io_is_whole = true;
-        Process { pid, group, starter: group, tasks, io, io_is_whole, ..Process::default() }
+        let record = ProcessRecord::new(pid);
+        Process { record, group, starter: group, tasks, io, io_is_whole, ..Process::default() }
     }
 
     /// Whether it was found, and not given at the start.
@@ -197,7 +181,7 @@ impl Process {
     /// Counts its bytes as its own from now on: the kernel adds the bytes of children it waited for
     /// to the count of the process, but not to that of its one thread.
     pub fn count_alone(&mut self) {
-        let pid = self.pid;
+        let pid = self.record.pid;
         self.io = ProcFile::open(ProcDir::Thread(pid, pid)).ok();
         self.io_is_whole = false;
     }
@@ -207,10 +191,10 @@ impl Process {
         if self.tasks.iter().all(|task| task.id != id) {
             if self.tasks.len() == 1 {
                 // Threads that end add their bytes to the count of the process.
-                self.io = ProcFile::open(self.pid).ok();
+                self.io = ProcFile::open(self.record.pid).ok();
                 self.io_is_whole = true;
             }
-            self.tasks.push(Task::new(self.pid, id));
+            self.tasks.push(Task::new(self.record.pid, id));
         }
     }
 
@@ -222,7 +206,7 @@ impl Process {
     /// Returns what each of its tasks was doing when last looked at, with its own bytes and calls so far;
     /// `None` where some are hidden.
     pub fn moved(&mut self) -> Option<Vec<(Pid, TaskState, Io)>> {
-        let pid = self.pid;
+        let pid = self.record.pid;
         let of = |task: &mut Task| Some((task.id, task.state, task.moved(pid)?));
         self.tasks.iter_mut().map(of).collect()
     }
@@ -258,7 +242,7 @@ impl Process {
         with_sched: bool,
     ) -> (Vec<TaskSample>, Sched) {
         self.looks += 1;
-        let pid = self.pid;
+        let pid = self.record.pid;
         if self.may_splice == Some(true) {
             self.positions.sample(pid, self.looks);
         }
@@ -280,20 +264,20 @@ impl Process {
     /// Reads what is needed only at intervals: the name, and what depends on it. Returns the peak
     /// memory.
     pub fn refresh(&mut self) -> Option<u64> {
-        let status = Status::of(self.pid)?;
+        let status = Status::of(self.record.pid)?;
         let (name, peak) = (status.name()?, status.peak_rss_bytes());
-        let is_new = name != self.name;
+        let is_new = name != self.record.program;
         // It enters its control group at the start, before it becomes its program.
         if self.looks > 1 {
-            self.confines.sample(self.pid);
+            self.confines.sample(self.record.pid);
         }
         // Libraries are mapped after the start, and a few later. What was read of a file is kept.
         if is_new || self.looks.is_power_of_two() || self.looks.is_multiple_of(64) {
             self.see_program(true);
         }
-        let became_another = || is_posix_shell(&self.name) && self.has_other_words();
+        let became_another = || is_posix_shell(&self.record.program) && self.has_other_words();
         if is_new || !self.described || became_another() {
-            self.name = name;
+            self.record.program = name;
             self.describe(is_new);
         }
         peak
@@ -303,16 +287,16 @@ impl Process {
     /// (`bash -c 'exec bash x.sh'`) keeps its name.
     fn has_other_words(&self) -> bool {
         // Longer ones are cut here. What follows the first words of a shell is seldom another.
-        let mut words = words(self.pid, 4096);
+        let mut words = words(self.record.pid, 4096);
         let has_words = !words.is_empty();
         words.retain(|word| !word.is_empty());
-        has_words && !self.command.starts_with(&words.join(" "))
+        has_words && !self.record.command.starts_with(&words.join(" "))
     }
 
     /// Looks into the file of its program, and into those of its libraries.
     pub fn see_program(&mut self, libraries: bool) {
         if self.may_splice != Some(true) {
-            self.may_splice = may_move_uncounted(self.pid, libraries).or(self.may_splice);
+            self.may_splice = may_move_uncounted(self.record.pid, libraries).or(self.may_splice);
         }
     }
 
@@ -325,16 +309,16 @@ impl Process {
     /// but neither arguments nor environment: then they are read again the next time.
     fn describe(&mut self, is_new: bool) {
         const MOST_BYTES: usize = 65_536;
-        let pid = self.pid;
+        let pid = self.record.pid;
         let mut words = words(pid, MOST_BYTES);
         let has_arguments = !words.is_empty();
         // An ended process has none any more.
         if is_new || has_arguments {
             words.retain(|word| !word.is_empty());
-            self.command = words.join(" ");
-            self.script = script_of(pid, &words);
+            self.record.command = words.join(" ");
+            self.record.script = script_of(pid, &words);
             let variables = environment(pid, MOST_BYTES);
-            self.locale = locale_of(&variables);
+            self.record.locale = locale_of(&variables);
             self.described = has_arguments && !variables.is_empty();
         }
     }
@@ -342,46 +326,48 @@ impl Process {
     /// Reads the totals that are unavailable after its end: bytes, and the division of its CPU
     /// time.
     pub fn refresh_totals(&mut self) {
-        if let Some(stat) = Stat::of(self.pid) {
-            let own_ticks = stat.own_ticks.saturating_sub(self.before.own_ticks);
-            let system_ticks = stat.system_ticks.saturating_sub(self.before.system_ticks);
-            let share = (system_ticks * 1000).checked_div(own_ticks);
-            self.system_permille = share.unwrap_or(self.system_permille);
-            let since = |now: u64, before| ticks_ns(now.saturating_sub(before));
-            let before = &self.before;
-            self.waited_ns = since(stat.waited_ticks, before.waited_ticks);
-            self.waited_system_ns = since(stat.waited_system_ticks, before.waited_system_ticks);
-            self.major_faults = stat.major_faults.saturating_sub(before.major_faults);
+        if let Some(stat) = Stat::of(self.record.pid) {
+            let before = self.before.stat.as_ref();
+            let since = |of: fn(&Stat) -> u64| of(&stat).saturating_sub(before.map_or(0, of));
+            let system_ticks = since(|stat| stat.system_ticks);
+            let share = (system_ticks * 1000).checked_div(since(|stat| stat.own_ticks));
+            self.record.system_permille = share.unwrap_or(self.record.system_permille);
+            self.record.waited.0 = ticks_ns(since(|stat| stat.waited_ticks));
+            self.waited_system_ns = ticks_ns(since(|stat| stat.waited_system_ticks));
+            self.major_faults = since(|stat| stat.major_faults);
         }
         let io = self.io.as_ref().and_then(|io| Some(counted(io.read().ok()?)));
         let before = if self.io_is_whole { self.before.io_whole } else { self.before.io_alone };
-        self.last_io = io.map(|io| io.since(before)).or(self.last_io);
+        self.record.io = io.map(|io| io.since(before)).or(self.record.io);
     }
 
     /// Reads its final totals, if it still exists, running or ended: CPU time and its division,
     /// bytes. Returns its state letter and its parent.
     pub fn last_sample(&mut self) -> Option<(u8, Pid)> {
-        let stat = Stat::of(self.pid)?;
+        let stat = Stat::of(self.record.pid)?;
         for task in &mut self.tasks {
             task.measure_on_cpu();
         }
-        self.status = stat.exit_status.filter(|status| stat.has_ended() && *status != 0);
+        // The kernel shows 0 to those who may not know it.
+        let status = stat.exit_status.filter(|status| stat.has_ended() && *status != 0);
+        self.record.ending = status.map(ending_of);
         self.refresh_totals();
         Some((stat.state, stat.parent))
     }
 
-    /// Returns the CPU time of what it waited for, to a clock tick, and whether that was read after its
-    /// end: then it is all.
-    pub fn waited(&self) -> (u64, bool) {
-        (self.waited_ns, self.zombie_looks > 0)
+    /// Notes that it was found to have ended, while nobody had waited for it.
+    pub fn note_zombie(&mut self) {
+        self.zombie_looks += 1;
+        // What it waited for was read after its end.
+        self.record.waited.1 = true;
     }
 
     /// Returns what it used, with those that it waited for, as of the last look.
     pub fn used(&self) -> Unreaped {
         let cpu_ns = self.own_sched().cpu_ns;
-        let system_ns = cpu_ns / 1000 * self.system_permille + self.waited_system_ns;
-        let cpu_ns = cpu_ns + self.waited_ns;
-        Unreaped { processes: 1, cpu_ns, system_ns, io: self.last_io.unwrap_or_default() }
+        let system_ns = cpu_ns / 1000 * self.record.system_permille + self.waited_system_ns;
+        let cpu_ns = cpu_ns + self.record.waited.0;
+        Unreaped { processes: 1, cpu_ns, system_ns, io: self.record.io.unwrap_or_default() }
     }
 }
 

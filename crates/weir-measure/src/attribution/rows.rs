@@ -44,7 +44,7 @@ impl Rows {
         if self.groups.len() >= MOST_GROUPS {
             return None;
         }
-        let group = Group::new(process.pid, Endpoints::default(), now_ns);
+        let group = Group::new(process.record.pid, Endpoints::default(), now_ns);
         self.groups.push(Group { parent, stage, ..group });
         let row = self.groups.len() - 1;
         describe(&mut self.groups[row], process);
@@ -61,12 +61,12 @@ impl Rows {
     pub fn sample(&mut self, row: usize, process: &Process, looks: &[TaskSample]) {
         let group = &mut self.groups[row];
         if (is_due(process.looks, true) || group.ends_due) && refresh_ends(group, process) {
-            watch(&mut self.pipes, process.pid, group, None);
+            watch(&mut self.pipes, process.record.pid, group, None);
         }
-        let hints = hints(&group.ends, &self.fills);
+        let hints = hints(&group.root.ends, &self.fills);
         group.tick.1 += looks.len();
         for look in looks {
-            let state = own_state(process.pid, look, group, hints, true);
+            let state = own_state(process.record.pid, look, group, hints, true);
             group.hidden |= look.hidden;
             group.uncounted |= look.uncounted;
             combine(&mut group.tick.0, &TaskSample { state, ..*look });
@@ -79,7 +79,7 @@ impl Rows {
     /// Returns the state of a task as its row sees it.
     pub fn state(&self, row: usize, pid: Pid, look: &TaskSample) -> TaskState {
         let Some(group) = self.groups.get(row) else { return look.state };
-        own_state(pid, look, group, hints(&group.ends, &self.fills), true)
+        own_state(pid, look, group, hints(&group.root.ends, &self.fills), true)
     }
 
     /// Ends a tick: adds what was seen to the sums of each row.
@@ -113,7 +113,7 @@ pub fn own_state(
     if fixed || look.hidden {
         return look.state;
     }
-    let state = match (anew, classify(pid, call, &group.ends, hints)) {
+    let state = match (anew, classify(pid, call, &group.root.ends, hints)) {
         (true, state) if state != TaskState::Disk => state,
         _ => look.state,
     };
@@ -135,16 +135,16 @@ pub fn own_state(
 
 /// Reads what a process has open; returns whether that has changed.
 pub fn refresh_ends(group: &mut Group, process: &Process) -> bool {
-    let pid = process.pid;
-    let before = (group.ends, group.more_ends.len());
+    let pid = process.record.pid;
+    let before = (group.root.ends, group.more_ends.len());
     let due = std::mem::take(&mut group.ends_due);
-    if reads_again(&process.name) {
+    if reads_again(&process.record.program) {
         group.reads = longest_read(pid).max(group.reads.take());
     }
-    group.ends.input = descriptor(pid, 0).or(group.ends.input);
-    group.ends.output = descriptor(pid, 1).or(group.ends.output);
-    group.output = regular_file(pid, group.ends.output);
-    let sides = [group.ends.input, group.ends.output];
+    group.root.ends.input = descriptor(pid, 0).or(group.root.ends.input);
+    group.root.ends.output = descriptor(pid, 1).or(group.root.ends.output);
+    group.root.output = regular_file(pid, group.root.ends.output);
+    let sides = [group.root.ends.input, group.root.ends.output];
     group.sockets = std::array::from_fn(|side| {
         let inode = sides[side].filter(Descriptor::is_socket)?.inode;
         let known = group.sockets[side].filter(|(own, _)| *own == inode);
@@ -159,7 +159,7 @@ pub fn refresh_ends(group: &mut Group, process: &Process) -> bool {
             }
         }
     }
-    before != (group.ends, group.more_ends.len())
+    before != (group.root.ends, group.more_ends.len())
 }
 
 /// Returns the path of the standard output of a process, if it is a regular file.
@@ -186,7 +186,7 @@ fn more_end(pid: Pid, parent: Pid, fd: i32) -> Option<MoreEnd> {
 
 /// Watches the pipes that a process has as its input or output.
 pub fn watch(pipes: &mut Vec<PipeWatch>, pid: Pid, group: &Group, enlarge: Option<u64>) {
-    let main = [(group.ends.input, 0, false), (group.ends.output, 1, true)];
+    let main = [(group.root.ends.input, 0, false), (group.root.ends.output, 1, true)];
     let main = main.into_iter().filter_map(|(end, fd, writes)| Some((end?, fd, writes)));
     let more = group.more_ends.iter().map(|end| (end.pipe, end.fd, end.writes));
     for (pipe, fd, writes) in main.chain(more).filter(|(pipe, ..)| pipe.is_pipe()) {

@@ -101,7 +101,7 @@ impl Sampler {
     pub fn end_group(&mut self, group: usize, now_ns: u64) {
         self.follow(None);
         // A process that was never seen still has the group's output open: it was left running.
-        let output = self.population.groups[group].ends.output;
+        let output = self.population.groups[group].root.ends.output;
         let mut behind = self.pipes.iter().filter(|pipe| Some(pipe.identity) == output);
         let left = behind.next().and_then(PipeWatch::has_writers) == Some(true);
         self.population.end_group(group, left, now_ns, &mut self.tracer);
@@ -173,17 +173,17 @@ impl Sampler {
         let mut has_children = vec![false; groups.len()];
         let (mut dead, mut waits) = (Vec::new(), Vec::new());
         for process in processes.values_mut() {
-            let group = &mut groups[process.group];
+            let (pid, group) = (process.record.pid, &mut groups[process.group]);
             let due = is_due(process.looks + 1, each) || group.ends_due;
             if each && due && rows::refresh_ends(group, process) {
-                rows::watch(&mut self.pipes, process.pid, group, Some(self.found_pipe_bytes));
+                rows::watch(&mut self.pipes, pid, group, Some(self.found_pipe_bytes));
             }
-            let hints = hints(&group.ends, &fills);
+            let hints = hints(&group.root.ends, &fills);
             // Phases are cut by the CPU time between two looks.
-            let (mut looks, gone) = process.sample(&group.ends, hints, true);
+            let (mut looks, gone) = process.sample(&group.root.ends, hints, true);
             if !group.more_ends.is_empty() {
                 for look in &mut looks {
-                    look.state = rows::own_state(process.pid, look, group, hints, false);
+                    look.state = rows::own_state(pid, look, group, hints, false);
                 }
             }
             if let Some(row) = process.row {
@@ -198,8 +198,7 @@ impl Sampler {
                 group.waits_for_err.0 |= look.waits_for_err();
                 combine(&mut seen[process.group].state, look);
             }
-            let found =
-                |look: &TaskSample| Some((process.group, process.pid, look.state, look.awaited?));
+            let found = |look: &TaskSample| Some((process.group, pid, look.state, look.awaited?));
             waits.extend(looks.iter().filter_map(found));
             // A process that ended before its first look existed all the same.
             if !looks.is_empty() || process.looks == 1 {
@@ -208,7 +207,7 @@ impl Sampler {
                 has_children[process.starter] |= process.was_found();
             }
             if looks.is_empty() {
-                dead.push(process.pid);
+                dead.push(pid);
                 continue;
             }
             let each = each || process.row.is_some();
@@ -238,7 +237,8 @@ impl Sampler {
         let groups = &self.population.groups;
         for (at, pipe) in self.pipes.iter_mut().enumerate() {
             let waits = |group: &Group| {
-                group.now == Some(TaskState::BlockedOut) && group.ends.output == Some(pipe.identity)
+                group.now == Some(TaskState::BlockedOut)
+                    && group.root.ends.output == Some(pipe.identity)
             };
             pipe.is_wanted = groups.iter().any(waits);
             let Some(fill) = pipe.sample(weight_ns) else { continue };
@@ -258,7 +258,7 @@ impl Sampler {
             let Some((state, _)) = seen.state.filter(|_| !group.ended && !group.stopped) else {
                 continue;
             };
-            let input = input(&group.ends, fills);
+            let input = input(&group.root.ends, fills);
             let tasks = DryTimes::wants_sample(input, state).then(|| {
                 let members = processes.values_mut().filter(|it| it.group == position);
                 let moved: Option<Vec<_>> = members.map(Process::moved).collect();
@@ -268,8 +268,9 @@ impl Sampler {
             let never_blocks = || {
                 let members = || processes.values().filter(|it| it.group == position);
                 members().all(Process::sleeps_by_the_clock)
-                    && members()
-                        .all(|it| FdInfo::of(it.pid, 0).is_some_and(|it| it.is_nonblocking()))
+                    && members().all(|it| {
+                        FdInfo::of(it.record.pid, 0).is_some_and(|it| it.is_nonblocking())
+                    })
             };
             seen.dry = group.dry.tick(input, state, used, tasks.flatten(), never_blocks);
         }
@@ -314,7 +315,7 @@ impl Sampler {
 fn refresh(group: &mut Group, process: &mut Process) {
     let peak = process.refresh().unwrap_or(0);
     group.peak_rss_bytes = group.peak_rss_bytes.max(peak);
-    if process.pid == group.root {
+    if process.record.pid == group.root.pid {
         describe(group, process);
     }
 }

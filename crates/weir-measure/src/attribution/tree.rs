@@ -128,7 +128,7 @@ impl Discovery {
         let (seen, new) = (std::mem::replace(&mut self.seen, newest), newest);
         let is_new = |id: Pid| seen.is_some_and(|seen| id > seen) && new.is_some_and(|n| id <= n);
         for process in known.values_mut() {
-            for id in tasks(process.pid) {
+            for id in tasks(process.record.pid) {
                 process.add_task(id);
                 self.census.seen += u64::from(is_new(id));
             }

@@ -1,11 +1,8 @@
 //! Adds what the kernel told of processes to what samples showed of them.
 
 use super::{Life, Lives};
-use crate::attribution::{Group, ending};
+use crate::attribution::Group;
 use std::collections::HashMap;
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
-use weir_doctor::facts::Io;
 use weir_sys::Pid;
 
 /// Most processes that are accounted one by one.
@@ -31,14 +28,15 @@ impl Lives {
     pub fn adopt(&self, groups: &mut Vec<Group>) -> (Adopted, Vec<Option<usize>>) {
         let mut known: HashMap<Pid, Vec<usize>> = HashMap::new();
         for (at, group) in groups.iter().enumerate() {
-            known.entry(group.root).or_default().push(at);
+            known.entry(group.root.pid).or_default().push(at);
         }
         let mut adopted = Adopted { processes: 0, all: self.are_complete() };
         let mut places: Vec<Option<usize>> = Vec::with_capacity(self.all.len());
         let until_ns = self.until_ns(adopted.all);
         for (life, until_ns) in self.all.iter().zip(until_ns) {
             let same = |at: &&usize| is_of(&groups[**at], life, until_ns);
-            let sampled = known.get(&life.pid).and_then(|all| all.iter().find(same)).copied();
+            let sampled =
+                known.get(&life.record.pid).and_then(|all| all.iter().find(same)).copied();
             let parent = life.parent.and_then(|parent| places[parent]);
             places.push(match (sampled, parent) {
                 (Some(at), _) => {
@@ -68,32 +66,27 @@ impl Lives {
     /// it, where none was missed.
     fn until_ns(&self, complete: bool) -> Vec<u64> {
         let mut next: HashMap<Pid, u64> = HashMap::new();
-        let later = |life: &Life| next.insert(life.pid, life.start_ns).unwrap_or(u64::MAX);
+        let later = |life: &Life| next.insert(life.record.pid, life.start_ns).unwrap_or(u64::MAX);
         let mut until_ns: Vec<u64> = self.all.iter().rev().map(later).collect();
         until_ns.reverse();
         until_ns.into_iter().map(|until_ns| if complete { until_ns } else { 0 }).collect()
     }
 
     fn group(&self, life: &Life, parent: usize, above: &Group) -> Group {
-        let (program, command) = match (life.executed, self.name(life)) {
+        let first = match (life.executed, self.name(life)) {
             (true, "") => (NAMELESS.to_owned(), String::new()),
-            (true, name) => (name.to_owned(), life.command.clone()),
+            (true, name) => (name.to_owned(), life.record.command.clone()),
             // A copy of the process that started it.
             (false, _) if above.first.0.is_empty() => {
-                (above.program.clone(), above.command.clone())
+                (above.root.program.clone(), above.root.command.clone())
             }
             (false, _) => above.first.clone(),
         };
-        let mut group = Group {
-            parent: Some(parent),
-            stage: above.stage,
-            first: (program.clone(), command.clone()),
-            program,
-            command,
-            ended: true,
-            most_tasks: 1,
-            ..Group::new(life.pid, life.ends, life.start_ns)
-        };
+        let new = Group::new(life.record.pid, life.record.ends, life.start_ns);
+        let (parent, stage) = (Some(parent), above.stage);
+        let mut group = Group { parent, stage, ended: true, most_tasks: 1, ..new };
+        (group.root.program, group.root.command) = first.clone();
+        group.first = first;
         refine(&mut group, life);
         group
     }
@@ -110,38 +103,38 @@ fn is_of(group: &Group, life: &Life, until_ns: u64) -> bool {
 /// Corrects what a sample saw: the process before it became another program, or a copy of the one
 /// `above` whose arguments were not there yet. `name` is the life's program, where it is known.
 fn rename(group: &mut Group, life: &Life, name: &str, above: Option<(String, String)>) {
-    let known = !life.command.is_empty() && life.command == group.command;
+    let known = !life.record.command.is_empty() && life.record.command == group.root.command;
     // A sample reads a name and then arguments, and the process may become another program between
     // the two.
-    let is_copy = above.as_ref().is_some_and(|(program, _)| *program == group.program);
+    let is_copy = above.as_ref().is_some_and(|(program, _)| *program == group.root.program);
     if known && !name.is_empty() && (is_copy || group.is_brief()) {
-        name.clone_into(&mut group.program);
+        name.clone_into(&mut group.root.program);
     }
     if known && group.is_brief() {
-        group.ends = life.ends;
+        group.root.ends = life.record.ends;
     }
     // Nobody looked right after it became this program: what a sample saw may be its shell's.
-    group.ends_doubtful = life.executed && life.command.is_empty() && group.is_brief();
-    let other = !name.is_empty() && group.program != name && !known;
+    group.ends_doubtful = life.executed && life.record.command.is_empty() && group.is_brief();
+    let other = !name.is_empty() && group.root.program != name && !known;
     if life.executed && life.parent.is_some() && other {
-        name.clone_into(&mut group.program);
-        group.command.clone_from(&life.command);
-        group.first = (group.program.clone(), group.command.clone());
-        group.ends = life.ends;
+        name.clone_into(&mut group.root.program);
+        group.root.command.clone_from(&life.record.command);
+        group.first = (group.root.program.clone(), group.root.command.clone());
+        group.root.ends = life.record.ends;
         group.more_ends.clear();
         group.hidden = false;
-    } else if !life.executed && group.command.is_empty() {
+    } else if !life.executed && group.root.command.is_empty() {
         let first = above.filter(|(program, _)| !program.is_empty());
         group.first = first.unwrap_or_else(|| group.first.clone());
-        (group.program, group.command) = group.first.clone();
+        (group.root.program, group.root.command) = group.first.clone();
     }
 }
 
 /// Takes the exact times of a life, and what the kernel counted for it.
 fn refine(group: &mut Group, life: &Life) {
-    let status = life.status.filter(|_| life.end_ns.is_some());
-    group.became_ns = life.became_ns;
-    group.ending = status.map(ExitStatus::from_raw).map(ending).or(group.ending);
+    let has_ended = life.end_ns.is_some();
+    group.root.became_ns = life.record.became_ns;
+    group.root.ending = life.record.ending.filter(|_| has_ended).or(group.root.ending);
     if life.parent.is_none() {
         return;
     }
@@ -149,27 +142,11 @@ fn refine(group: &mut Group, life: &Life) {
     group.last_ns = life.end_ns.unwrap_or(group.last_ns).max(life.start_ns);
     // A wrapper that becomes what it runs is that, and not what it was for a moment.
     if !group.was_this_for(9) {
-        group.before.clone_from(&life.before);
+        group.root.before.clone_from(&life.record.before);
     }
-    if group.output.is_none() {
-        group.output.clone_from(&life.output);
-    }
+    group.root.told(&life.record, has_ended);
     group.gone.cpu_ns = group.gone.cpu_ns.max(life.cpu_ns);
     group.gone.queue_ns = group.gone.queue_ns.max(life.queue_ns);
-    if life.end_ns.is_some() {
-        group.io = more_of(life.io, group.io);
-    }
-}
-
-/// Returns the larger of two lower bounds: that of the account, and what was seen at the last look.
-/// Calls are those that were seen.
-fn more_of(account: Option<Io>, seen: Option<Io>) -> Option<Io> {
-    let (Some(account), Some(seen)) = (account, seen) else { return account.or(seen) };
-    Some(Io {
-        read_bytes: account.read_bytes.max(seen.read_bytes),
-        write_bytes: account.write_bytes.max(seen.write_bytes),
-        ..seen
-    })
 }
 
 /// Sorts groups by their starts, the first process first; returns where each went.
@@ -191,7 +168,7 @@ fn sort(groups: &mut Vec<Group>) -> Vec<Option<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attribution::Endpoints;
+    use crate::attribution::{Endpoints, ProcessRecord};
 
     /// A subshell waited for `sleep`, was seen many times, and became `seq` between the two reads of
     /// a sample. It was shown as a shell that only waits, and its pipeline lost a stage: a loop of six
@@ -202,19 +179,20 @@ mod tests {
         let sampled = |program: &str| {
             let mut group = Group::new(7, Endpoints::default(), 5);
             (0..20).for_each(|_| group.samples.count_sample());
-            group.program = program.to_owned();
-            group.command = String::from("seq 1 9");
+            group.root.program = program.to_owned();
+            group.root.command = String::from("seq 1 9");
             group
         };
         let command = String::from("seq 1 9");
-        let life = Life { pid: 7, parent: Some(0), executed: true, command, ..Life::default() };
+        let record = ProcessRecord { command, ..ProcessRecord::new(7) };
+        let life = Life { record, parent: Some(0), executed: true, ..Life::default() };
         let mut group = sampled("bash");
         rename(&mut group, &life, "seq", bash());
-        assert_eq!(group.program, "seq");
+        assert_eq!(group.root.program, "seq");
         // A program that gave itself a name keeps it.
         let mut group = sampled("counter");
         rename(&mut group, &life, "seq", bash());
-        assert_eq!(group.program, "counter");
+        assert_eq!(group.root.program, "counter");
     }
 
     /// On a busy host a sample met a process half a second after its end, for which its shell had not
@@ -223,7 +201,8 @@ mod tests {
     fn a_process_that_is_met_long_after_its_end_is_the_same() {
         const MS: u64 = 1_000_000;
         let group = Group::new(7, Endpoints::default(), 1000 * MS);
-        let life = Life { pid: 7, end_ns: Some(500 * MS), ..Life::default() };
+        let record = ProcessRecord::new(7);
+        let life = Life { record, end_ns: Some(500 * MS), ..Life::default() };
         assert!(is_of(&group, &life, u64::MAX));
         assert!(!is_of(&group, &life, 990 * MS), "another one had the id by then");
         assert!(!is_of(&group, &life, 1010 * MS), "or was just being started");
@@ -243,7 +222,8 @@ mod tests {
             group(8, Some(0), 3),
         ];
         assert_eq!(sort(&mut groups), [Some(0), Some(3), Some(2), Some(1)]);
-        let now: Vec<(Pid, Option<usize>)> = groups.iter().map(|g| (g.root, g.parent)).collect();
+        let now: Vec<(Pid, Option<usize>)> =
+            groups.iter().map(|g| (g.root.pid, g.parent)).collect();
         assert_eq!(now, [(1, None), (8, Some(0)), (7, Some(1)), (9, Some(0))]);
     }
 }

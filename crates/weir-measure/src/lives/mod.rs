@@ -9,13 +9,12 @@ mod feed;
 
 pub use adopt::Adopted;
 
-use crate::attribution::{Births, Endpoints, regular_file};
+use crate::attribution::{Births, Endpoints, ProcessRecord, ending_of, regular_file};
 use crate::clock::Clock;
 use crate::program::may_move_uncounted;
 use feed::{EventKind, Feed, ProcessEvent, TaskAccount};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
-use weir_doctor::facts::Io;
 use weir_sys::Pid;
 use weir_sys::cpu::thread_ns;
 use weir_sys::proc::{descriptor, words};
@@ -29,8 +28,8 @@ const COST_NS: u64 = 20_000_000;
 /// The life of a process.
 #[derive(Debug, Default)]
 pub struct Life {
-    /// Its id.
-    pub pid: Pid,
+    /// What the events told of it, and a look at each program that it became.
+    pub record: ProcessRecord,
     /// Position of the life that started it.
     pub parent: Option<usize>,
     /// The group of the first process above it.
@@ -39,32 +38,15 @@ pub struct Life {
     pub start_ns: u64,
     /// When it ended, if it did before the run.
     pub end_ns: Option<u64>,
-    /// The status with which it ended, as waitpid(2) has it.
-    pub status: Option<i32>,
     /// Whether it became a program of its own.
     pub executed: bool,
     /// Whether a program that it became can move bytes that the kernel does not count, as far as
     /// anybody knows.
     pub may_splice: bool,
-    /// Name of its program, where the kernel told it.
-    pub program: String,
-    /// Its arguments, where they could be read in time.
-    pub command: String,
-    /// What it was before, if it had started others by then: its arguments, or nothing where it was
-    /// a copy of the one that started it or they could not be read.
-    pub before: Option<String>,
-    /// Its input and output, likewise.
-    pub ends: Endpoints,
-    /// The path of its output, where that is a regular file.
-    pub output: Option<String>,
-    /// When it became its program.
-    pub became_ns: u64,
     /// CPU and waiting time of its ended tasks, to a clock tick.
     pub cpu_ns: u64,
     /// How long these were ready and had no CPU.
     pub queue_ns: u64,
-    /// What these moved.
-    pub io: Option<Io>,
     tasks: usize,
     /// Whether it has started others.
     starts: bool,
@@ -93,7 +75,8 @@ impl Lives {
 
     /// Adds the first process of a group, which was started at `start_ns`.
     pub fn add(&mut self, pid: Pid, group: usize, start_ns: u64) {
-        let life = Life { pid, group, start_ns, tasks: 1, ..Life::default() };
+        let record = ProcessRecord::new(pid);
+        let life = Life { record, group, start_ns, tasks: 1, ..Life::default() };
         self.of.insert(pid, self.all.len());
         self.all.push(life);
     }
@@ -118,19 +101,19 @@ impl Lives {
     /// been missed, there are none.
     pub fn alive(&self) -> impl Iterator<Item = (Pid, u64)> {
         let known = self.are_complete().then_some(&self.all).into_iter().flatten();
-        known.filter(|life| life.end_ns.is_none()).map(|life| (life.pid, life.start_ns))
+        known.filter(|life| life.end_ns.is_none()).map(|life| (life.record.pid, life.start_ns))
     }
 
     /// Iterates over those of one group of which no end was told, whether others were missed or not.
     pub fn alive_of(&self, group: usize) -> impl Iterator<Item = Pid> {
         let alive = self.all.iter().filter(move |life| life.group == group);
-        alive.filter(|life| life.end_ns.is_none()).map(|life| life.pid)
+        alive.filter(|life| life.end_ns.is_none()).map(|life| life.record.pid)
     }
 
     /// Returns when the first process of a group ended, if the kernel has told it.
     pub fn end_of(&self, root: Pid) -> Option<u64> {
         let mut known = self.are_complete().then_some(&self.all).into_iter().flatten();
-        known.find(|life| life.parent.is_none() && life.pid == root)?.end_ns
+        known.find(|life| life.parent.is_none() && life.record.pid == root)?.end_ns
     }
 
     /// Takes what is left when all stages have ended. Others on the host continue.
@@ -181,12 +164,12 @@ impl Lives {
                     self.of.remove(&event.task);
                 }
                 Some(above) => {
-                    let (pid, group) = (event.pid, self.all[above].group);
+                    let (record, group) = (ProcessRecord::new(event.pid), self.all[above].group);
                     let parent = Some(above);
                     let (start_ns, tasks, told) = (at_ns, 1, true);
                     let life =
-                        Life { pid, parent, group, start_ns, tasks, told, ..Life::default() };
-                    self.of.insert(pid, self.all.len());
+                        Life { record, parent, group, start_ns, tasks, told, ..Life::default() };
+                    self.of.insert(event.pid, self.all.len());
                     self.all[above].starts = true;
                     self.all.push(life);
                 }
@@ -198,8 +181,8 @@ impl Lives {
                     let life = &mut self.all[*at];
                     life.tasks = life.tasks.saturating_sub(1);
                     // A thread that ended alone may be told of after its process.
-                    if event.task == life.pid {
-                        life.status = Some(status);
+                    if event.task == life.record.pid {
+                        life.record.ending = Some(ending_of(status));
                     }
                     if life.tasks == 0 {
                         life.end_ns = Some(at_ns);
@@ -220,13 +203,13 @@ impl Lives {
         let life = &mut self.all[*at];
         let is_start = life.parent.is_none() && !life.executed;
         life.executed = true;
-        life.became_ns = now_ns;
-        let before = std::mem::take(&mut life.command);
+        life.record.became_ns = now_ns;
+        let before = std::mem::take(&mut life.record.command);
         if life.starts {
-            life.before.get_or_insert(before);
+            life.record.before.get_or_insert(before);
         }
-        life.ends = Endpoints::default();
-        life.output = None;
+        life.record.ends = Endpoints::default();
+        life.record.output = None;
         // What a given process was started as is known, and it may be over by now.
         if is_start {
             return;
@@ -247,10 +230,10 @@ impl Lives {
         let mut words = words(pid, 4096);
         // What is known in part only would look like a command without pipes.
         if !words.is_empty() && ends.input.is_some() && ends.output.is_some() {
-            life.ends = ends;
-            life.output = regular_file(pid, ends.output);
+            life.record.ends = ends;
+            life.record.output = regular_file(pid, ends.output);
             words.retain(|word| !word.is_empty());
-            life.command = words.join(" ");
+            life.record.command = words.join(" ");
         }
         self.spent_ns += thread_ns().saturating_sub(begun_ns);
     }
@@ -260,10 +243,10 @@ impl Lives {
         let life = &mut self.all[*at];
         life.cpu_ns += account.cpu_ns;
         life.queue_ns += account.queue_ns;
-        life.io = Some(life.io.unwrap_or_default().plus(account.io));
+        life.record.io = Some(life.record.io.unwrap_or_default().plus(account.io));
         // A thread may have a name of its own.
-        if account.task == life.pid {
-            life.program = account.program;
+        if account.task == life.record.pid {
+            life.record.program = account.program;
         }
     }
 
@@ -297,8 +280,9 @@ impl Lives {
     /// The program of a life: its own, or that of the process of which it is a copy.
     fn name<'a>(&'a self, mut life: &'a Life) -> &'a str {
         loop {
-            let first = life.command.split(' ').next().unwrap_or_default();
-            let known = [life.program.as_str(), first.rsplit('/').next().unwrap_or_default()];
+            let first = life.record.command.split(' ').next().unwrap_or_default();
+            let known =
+                [life.record.program.as_str(), first.rsplit('/').next().unwrap_or_default()];
             match (known.into_iter().find(|name| !name.is_empty()), life.parent) {
                 (Some(name), _) => return name,
                 (None, Some(parent)) if !life.executed => life = &self.all[parent],

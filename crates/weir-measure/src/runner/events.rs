@@ -83,9 +83,9 @@ impl RunningJob {
         }
         let population = &self.sampler.population;
         let Some(group) = self.live[position].started_group() else { return };
-        let root = population.groups[group].root;
+        let root = population.groups[group].root.pid;
         let sampled = population.pids_of(group).filter(|pid| *pid != root).collect();
-        let first = population.groups[group].command.clone();
+        let first = population.groups[group].root.command.clone();
         self.live[position].left = Some(LeftBehind::new(sampled, first));
     }
 

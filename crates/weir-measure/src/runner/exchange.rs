@@ -46,7 +46,7 @@ fn pairs(groups: &[&Group]) -> Vec<(usize, usize, bool)> {
     let mut pairs: Vec<(usize, usize, bool)> =
         sends.iter().filter(|pair| both(pair)).map(|(from, to)| (*from, *to, false)).collect();
     let by_pid: HashMap<i32, usize> =
-        groups.iter().enumerate().map(|(at, group)| (group.root, at)).collect();
+        groups.iter().enumerate().map(|(at, group)| (group.root.pid, at)).collect();
     for (at, group) in groups.iter().enumerate() {
         let peer = Peers::longest(std::iter::once(&group.peers)).and_then(|peer| peer.pid);
         let Some(other) = peer.and_then(|pid| by_pid.get(&pid).copied()) else { continue };
@@ -62,7 +62,7 @@ fn pairs(groups: &[&Group]) -> Vec<(usize, usize, bool)> {
 /// Returns the pipes that a process reads, or writes, for itself: not those that it shares with who
 /// started it.
 fn ends(group: &Group, writes: bool) -> impl Iterator<Item = Descriptor> {
-    let main = if writes { group.ends.output } else { group.ends.input };
+    let main = if writes { group.root.ends.output } else { group.root.ends.input };
     let more = group.more_ends.iter().filter(move |end| end.writes == writes && !end.shared);
     main.filter(Descriptor::is_pipe).into_iter().chain(more.map(|end| end.pipe))
 }

@@ -225,7 +225,7 @@ impl RunningJob {
         run.notes.extend(closed_notes(job.closed).map(String::from));
         let population = &self.sampler.population;
         let births = population.births();
-        let shell = population.groups.first().map_or("", |group| &group.program);
+        let shell = population.groups.first().map_or("", |group| &group.root.program);
         let once = births.once();
         run.started = births.started(shell, run.wall_ns, &self.sampler.census(), once);
         run.unseen = if job.script { self.unseen(&run) } else { None };
@@ -247,7 +247,7 @@ impl RunningJob {
         self.watching.as_ref()?;
         let population = &self.sampler.population;
         let wanted = population.totals().into_iter().map(|it| it.cpu_ns + it.queue_ns);
-        wanted.zip(population.groups.iter().map(|group| group.root)).max().map(|(_, root)| root)
+        wanted.zip(population.groups.iter().map(|group| group.root.pid)).max().map(|(_, root)| root)
     }
 
     /// Returns where a stage left a process that had its pipe open while the next stage continued.
@@ -272,7 +272,8 @@ impl RunningJob {
         let name = |lane: usize| match stage(lane).filter(|_| !job.script) {
             Some(stage) => (Some(stage), job.stages[stage].label.clone()),
             None => {
-                let label = lanes.get(&lane).map_or_else(String::new, |one| one.command.clone());
+                let label =
+                    lanes.get(&lane).map_or_else(String::new, |one| one.root.command.clone());
                 (run.row_of_lane(lane), label)
             }
         };
@@ -380,7 +381,7 @@ fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {
     stage.samples = group.samples.count();
     stage.hidden = group.hidden;
     stage.uncounted = group.uncounted;
-    stage.locale.clone_from(&group.locale);
+    stage.locale.clone_from(&group.root.locale);
     let used = ended.reaped.map_or(0, |reaped| reaped.user_ns + reaped.system_ns);
     // Without /proc, only the CPU time is known.
     let main = ended.sched.unwrap_or(Sched { cpu_ns: used, ..Sched::default() });
@@ -400,14 +401,14 @@ fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {
         stage.major_faults = Some(reaped.major_faults);
     }
     (stage.quota, stage.memory_limit) = group.confined.clone();
-    stage.io = ended.io.map(|io| io.plus(group.unreaped.io)).or(group.io);
+    stage.io = ended.io.map(|io| io.plus(group.unreaped.io)).or(group.root.io);
     stage.bytes_evidence = bytes::evidence(&stage, ended.io.is_some());
     stage.times_asleep = group.times_asleep;
     stage.err_ns = group.waits_for_err.1.min(stage.wall_ns);
     stage.peer = Peers::longest(std::iter::once(&group.peers));
     stage.files = group.files.longest();
     let (census, once) = (sampler.census(), sampler.seen_once());
-    stage.started = group.births.started(&group.program, stage.wall_ns, &census, once);
+    stage.started = group.births.started(&group.root.program, stage.wall_ns, &census, once);
     stage.single_task = is_single(ended, group.several_ns, &stage);
     stage.queue_sum_ns = main.queue_ns.max(group.gone.queue_ns);
     stage.times = if stage.single_task {

@@ -84,10 +84,10 @@ impl<'a> Processes<'a> {
             .zip(&labels)
             .map(|(at, label)| {
                 let parent = groups[*at].parent.and_then(|parent| place.get(&parent).copied());
-                let first = members.first().and_then(|first| groups[*first].output.as_ref());
+                let first = members.first().and_then(|first| groups[*first].root.output.as_ref());
                 let own = seen(&groups[*at], parent, label.as_deref(), &mut numbers);
                 // What goes where the run's own output goes is no file of its own.
-                let has_own = groups[*at].output.as_ref() != first;
+                let has_own = groups[*at].root.output.as_ref() != first;
                 SeenProcess { output: own.output.filter(|_| has_own), ..own }
             })
             .collect();
@@ -122,7 +122,7 @@ impl<'a> Processes<'a> {
                 // Only a copy of a shell continues with its script.
                 Some(parent) => scripts.of[parent].filter(|_| self.is_copy(place, parent)),
             };
-            let own = self.group(place).script.clone().map(|path| {
+            let own = self.group(place).root.script.clone().map(|path| {
                 *files.entry(path).or_insert_with_key(|path| {
                     let short = std::fs::metadata(path)
                         .is_ok_and(|file| file.is_file() && file.len() <= LONGEST_SCRIPT);
@@ -145,7 +145,8 @@ impl<'a> Processes<'a> {
     fn is_copy(&self, place: usize, parent: usize) -> bool {
         let (own, above) = (self.group(place), self.group(parent));
         // The shell that reads a script may have become its last command meanwhile.
-        !own.command.is_empty() && (own.command == above.command || own.command == above.first.1)
+        !own.root.command.is_empty()
+            && (own.root.command == above.root.command || own.root.command == above.first.1)
     }
 
     /// Returns what is to be said of the scripts themselves.
@@ -236,7 +237,7 @@ impl<'a> Processes<'a> {
         };
         // `bash -e x.sh`
         let told = |at: usize| {
-            let mut words = self.group(at).command.split(' ');
+            let mut words = self.group(at).root.command.split(' ');
             let is_shell = words.next().is_some_and(|word| is_posix_shell(file_name(word)));
             let mut options = words.take_while(|word| word.starts_with('-'));
             is_shell && options.any(|word| !word.starts_with("--") && word.contains('e'))
@@ -337,7 +338,7 @@ impl<'a> Processes<'a> {
         let groups: Vec<&Group> = (0..self.members.len()).map(|place| self.group(place)).collect();
         let label = |place: usize| match &self.labels[place] {
             Some(label) => label.clone(),
-            None => groups[place].command.clone(),
+            None => groups[place].root.command.clone(),
         };
         exchanges(&groups, wall_ns, &label)
     }
@@ -494,7 +495,7 @@ impl<'a> Processes<'a> {
             // A subshell, or another shell, whose account was not read at its end is a part of the
             // account of the shell that waited for it.
             let goes_on =
-                |at: usize| is_member(at) || self.seen[at].waits && !self.group(at).waited.1;
+                |at: usize| is_member(at) || self.seen[at].waits && !self.group(at).root.waited.1;
             while let Some(above) = parent(shell).filter(|_| goes_on(shell)) {
                 passed.insert(shell);
                 shell = above;
@@ -506,7 +507,7 @@ impl<'a> Processes<'a> {
             above.any(|above| shells.contains(&above))
         };
         let is_other = |at: usize| !is_member(at) && !passed.contains(&at) && below(at);
-        let unknown = |at: &usize| is_member(*at) || !self.group(*at).waited.1;
+        let unknown = |at: &usize| is_member(*at) || !self.group(*at).root.waited.1;
         if shells.is_empty() || shells.iter().any(unknown) || (0..self.seen.len()).any(is_other) {
             return None;
         }
@@ -514,7 +515,7 @@ impl<'a> Processes<'a> {
         if shells.iter().any(|at| below(*at)) {
             return None;
         }
-        let cpu_ns = shells.iter().map(|at| self.group(*at).waited.0).sum();
+        let cpu_ns = shells.iter().map(|at| self.group(*at).root.waited.0).sum();
         let evidence = if has_all { Evidence::Exact } else { Evidence::UpperBound };
         Some(WaitedCpu { cpu_ns, evidence })
     }
@@ -556,7 +557,7 @@ fn ends_with_crlf(text: &str) -> bool {
 
 /// Returns the ends of pipes that a process has for its own work, each with whether it is written.
 pub(super) fn pipe_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool)> {
-    let main = [(group.ends.input, false), (group.ends.output, true)];
+    let main = [(group.root.ends.input, false), (group.root.ends.output, true)];
     let main = main.into_iter().filter_map(|(end, writes)| Some((end?, writes)));
     // A shell keeps ends for what it starts (`<(...)`) only until that has begun. What it keeps for
     // itself (`exec 3> >(...)`), or got from whoever started it, all that it starts has open too.
@@ -570,7 +571,7 @@ pub(super) fn pipe_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool
 /// it, or it was told of it (`tee /dev/fd/63`).
 fn is_used(group: &Group, end: &MoreEnd) -> bool {
     let path = format!("/fd/{}", end.fd);
-    !end.shared || group.command.split(' ').any(|word| word.ends_with(&path))
+    !end.shared || group.root.command.split(' ').any(|word| word.ends_with(&path))
 }
 
 /// The ends of socket pairs that a process has as its input or its output: some shells and run-time
@@ -588,8 +589,8 @@ fn socket_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool)> {
 
 /// The shell that a process is, also where it has the name of its script.
 pub(super) fn shell_of(group: &Group) -> Option<&str> {
-    let first = group.command.split(' ').next().unwrap_or_default();
-    let names = [group.program.as_str(), file_name(first)];
+    let first = group.root.command.split(' ').next().unwrap_or_default();
+    let names = [group.root.program.as_str(), file_name(first)];
     names.into_iter().find(|name| is_posix_shell(name))
 }
 
@@ -613,14 +614,16 @@ fn seen(
     }
     let life_ns = group.last_ns.saturating_sub(group.first_ns);
     let input_ns = group.samples.divide_wall(life_ns).input_ns;
-    let command = label.unwrap_or(&group.command).to_owned();
+    let command = label.unwrap_or(&group.root.command).to_owned();
     // What it became at last did not run all that time, and is not an instance of that program.
-    let (program, executed) = match group.before.as_deref() {
-        None => (shell_of(group).unwrap_or(&group.program).to_owned(), group.command.as_str()),
+    let (program, executed) = match group.root.before.as_deref() {
+        None => {
+            (shell_of(group).unwrap_or(&group.root.program).to_owned(), group.root.command.as_str())
+        }
         Some(before) => {
             let first = before.split(' ').next().unwrap_or_default();
-            let executed = if before.is_empty() { group.command.as_str() } else { before };
-            (format!("{first}, at last {}", group.program), executed)
+            let executed = if before.is_empty() { group.root.command.as_str() } else { before };
+            (format!("{first}, at last {}", group.root.program), executed)
         }
     };
     SeenProcess {
@@ -628,7 +631,7 @@ fn seen(
         program,
         command,
         executed: executed.to_owned(),
-        known: !group.command.is_empty() || label.is_none(),
+        known: !group.root.command.is_empty() || label.is_none(),
         margin_ns: group.margin_ns,
         start_ns: group.first_ns,
         end_ns: group.last_ns,
@@ -637,8 +640,8 @@ fn seen(
         idle: input_ns > 0 && input_ns >= life_ns - life_ns / IDLE,
         waits: label.is_none(),
         listens: group.peers.waits_for_clients(),
-        output: group.output.as_deref().map(|path| file_name(path).to_owned()),
-        ending: group.ending,
+        output: group.root.output.as_deref().map(|path| file_name(path).to_owned()),
+        ending: group.root.ending,
     }
 }
 

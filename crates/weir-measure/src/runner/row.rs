@@ -43,16 +43,18 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
     times = dry.settle(times, &samples);
     // Every child that was found is a group of its own.
     times.stage_child_ns = times.child_ns;
-    let system_ns =
-        groups.iter().map(|group| group.gone.cpu_ns / 1000 * group.system_permille).sum::<u64>();
-    let io = groups.iter().filter_map(|group| group.io).reduce(Io::plus);
+    let system_ns = groups
+        .iter()
+        .map(|group| group.gone.cpu_ns / 1000 * group.root.system_permille)
+        .sum::<u64>();
+    let io = groups.iter().filter_map(|group| group.root.io).reduce(Io::plus);
     // The accounts of tasks lack what they used last: all of it, for brief ones.
     let unsampled = groups.iter().any(|group| group.samples.count() == 0);
     let quotas = groups.iter().filter_map(|group| group.confined.0.as_ref());
     let limits = groups.iter().filter_map(|group| group.confined.1.as_ref());
     Stage {
         label: label.to_owned(),
-        program: groups[0].program.clone(),
+        program: groups[0].root.program.clone(),
         processes: groups.len() as u64,
         wall_ns,
         times,
@@ -69,7 +71,7 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         max_rss_bytes: groups.iter().map(|group| group.peak_rss_bytes).max().filter(|b| *b > 0),
         max_rss_evidence: Evidence::Sampled,
         hidden: groups.iter().any(|group| group.hidden),
-        locale: groups[0].locale.clone(),
+        locale: groups[0].root.locale.clone(),
         relay: is_relay(label),
         err_ns: groups.iter().map(|group| group.waits_for_err.1).sum::<u64>().min(wall_ns),
         times_asleep: groups.iter().map(|group| group.times_asleep).sum(),

@@ -154,43 +154,48 @@ fn label(
     let is_given = group.parent.is_none();
     // A child of a shell before its exec still has its parent's arguments. A hidden process was
     // hidden only when it was last sampled.
-    let of_parent = group.command == parent.command || group.command == parent.first.1;
-    let is_same = group.program == shell.first.0 && of_parent;
+    let of_parent =
+        group.root.command == parent.root.command || group.root.command == parent.first.1;
+    let is_same = group.root.program == shell.first.0 && of_parent;
     let is_subshell = is_same && !group.hidden;
     // It was seen before its exec, or never by name.
-    let is_nameless = group.program.is_empty() || group.hidden && group.program == parent.program;
+    let is_nameless =
+        group.root.program.is_empty() || group.hidden && group.root.program == parent.root.program;
     // A fork that has not become a program yet, or that ran builtins for a moment.
     let moment = !is_given && is_subshell && active_ns(group) < SHELL_NS;
     if moment
-        || !is_given && starts && waits && (is_shell(&group.program) || shell_of(group).is_some())
+        || !is_given
+            && starts
+            && waits
+            && (is_shell(&group.root.program) || shell_of(group).is_some())
     {
         return None;
     }
     let name = if shell.first.0.is_empty() { shell_name } else { &shell.first.0 };
     if !is_given && !is_subshell {
-        let last = match (group.command.as_str(), group.program.as_str()) {
+        let last = match (group.root.command.as_str(), group.root.program.as_str()) {
             (command, _) if is_same || command.is_empty() && is_nameless => String::from(UNSEEN),
             ("", program) => format!("({program})"),
             (command, program) => as_typed(command, program).to_owned(),
         };
-        return Some(match group.before.as_deref() {
+        return Some(match group.root.before.as_deref() {
             Some("") => format!("{}, at last {last}", copy_of(name)),
             Some(before) => format!("{}, at last {last}", without_directory(before)),
             None => last,
         });
     }
     if is_given && starts && !is_organizing_shell(group) {
-        return Some(as_typed(&group.command, &group.program).to_owned());
+        return Some(as_typed(&group.root.command, &group.root.program).to_owned());
     }
-    let last = &group.program;
+    let last = &group.root.program;
     // It replaced itself, mostly by its last command: that waits for no child.
     let replaced = is_given && *last != shell.first.0;
     (!waits || replaced).then(|| match is_given {
         true if replaced
             && (group.was_this_for(9)
-                || group.was_this_for(5) && wraps(&group.first.1, &group.command)) =>
+                || group.was_this_for(5) && wraps(&group.first.1, &group.root.command)) =>
         {
-            as_typed(&group.command, &group.program).to_owned()
+            as_typed(&group.root.command, &group.root.program).to_owned()
         }
         true if replaced => format!("{name} (the script itself), at last {last}"),
         true => format!("{name} (the script itself)"),
@@ -206,7 +211,7 @@ fn copy_of(name: &str) -> String {
 
 /// Whether a process is, or began as, a shell: then it is the script.
 fn is_organizing_shell(group: &Group) -> bool {
-    shell_of(group).is_some() || is_shell(&group.program) || is_shell(&group.first.0)
+    shell_of(group).is_some() || is_shell(&group.root.program) || is_shell(&group.first.0)
 }
 
 /// Returns the processes above one.

@@ -77,7 +77,7 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     let (trends, has_ended) = sample(&mut running, aim, is_over);
     running.heard_ns = running.clock.now_ns();
     let groups = &mut running.sampler.population.groups;
-    let alive = groups.iter().filter(|group| !group.ended).map(|group| group.root).collect();
+    let alive = groups.iter().filter(|group| !group.ended).map(|group| group.root.pid).collect();
     groups[0].last_ns = running.heard_ns;
     running.watching = Some(Watching { pids: pids().collect(), trends, has_ended });
     Watched::Seen { run: Box::new(running.finish(&job)), alive }
@@ -149,9 +149,9 @@ fn pipes(sampler: &Sampler, trends: &[Trend]) -> Vec<WatchedPipe> {
     let of = |(watch, trend): (&PipeWatch, &Trend)| {
         let is = |end: Option<Descriptor>| end == Some(watch.identity);
         let mut all = sampler.population.groups.iter();
-        let writer = all.clone().find(|group| is(group.ends.output));
-        let reader = all.find(|group| is(group.ends.input));
-        let (writer_pid, reader_pid) = (writer.map(|it| it.root), reader.map(|it| it.root));
+        let writer = all.clone().find(|group| is(group.root.ends.output));
+        let reader = all.find(|group| is(group.root.ends.input));
+        let (writer_pid, reader_pid) = (writer.map(|it| it.root.pid), reader.map(|it| it.root.pid));
         WatchedPipe { writer_pid, reader_pid, backlog: trend.backlog() }
     };
     let all = sampler.pipes.iter().zip(trends).map(of);

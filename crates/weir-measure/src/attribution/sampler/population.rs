@@ -65,10 +65,10 @@ impl Population {
 
     /// Adds processes that run already, each a group of its own, under a shell that is not known.
     pub fn attach(&mut self, found: &[ProcessIdentity], now_ns: u64) {
-        let name = || String::from("sh");
-        let shell = Group::new(0, Endpoints::default(), now_ns);
-        let first = (name(), String::new());
-        self.groups.push(Group { program: name(), first, ended: true, ..shell });
+        let name = String::from("sh");
+        let mut shell = Group::new(0, Endpoints::default(), now_ns);
+        shell.root.program.clone_from(&name);
+        self.groups.push(Group { first: (name, String::new()), ended: true, ..shell });
         for process in found.iter().take(MOST_GROUPS) {
             let parent = self.processes.get(&process.parent).map_or(0, |parent| parent.group);
             let group = self.groups.len();
@@ -104,14 +104,14 @@ impl Population {
                 self.rows.groups[row].margin_ns = margin_ns;
             }
         }
-        self.processes.insert(process.pid, process);
+        self.processes.insert(process.record.pid, process);
     }
 
     /// Returns the row of a process of a stage that has started another. The first process of a
     /// stage gets one only then.
     fn row_of(&mut self, pid: Pid, stage: usize) -> Option<usize> {
         let process = self.processes.get_mut(&pid)?;
-        if process.row.is_none() && self.groups[stage].root == pid {
+        if process.row.is_none() && self.groups[stage].root.pid == pid {
             let from_ns = self.groups[stage].first_ns;
             process.row = self.rows.add(process, stage, None, from_ns);
         }
@@ -126,7 +126,7 @@ impl Population {
     /// Iterates over those of one group.
     pub fn pids_of(&self, group: usize) -> impl Iterator<Item = Pid> {
         let members = self.processes.values().filter(move |process| process.group == group);
-        members.map(|process| process.pid)
+        members.map(|process| process.record.pid)
     }
 
     /// Returns the processes that all groups started.
@@ -150,7 +150,7 @@ impl Population {
     /// wait.
     pub fn sample_again(&mut self, seen: &mut [GroupTick], fills: &[(Descriptor, Fill)]) {
         for (position, seen) in seen.iter_mut().enumerate().filter(|(_, seen)| seen.tasks > 1) {
-            let ends = self.groups[position].ends;
+            let ends = self.groups[position].root.ends;
             let hints = hints(&ends, fills);
             for _ in 0..MORE_LOOKS {
                 if !matches!(seen.state, Some((TaskState::Child | TaskState::Lock, _))) {
@@ -207,13 +207,13 @@ impl Population {
         for pid in dead {
             let Some(process) = self.processes.get_mut(pid) else { continue };
             let group = &mut self.groups[process.group];
-            let given = group.parent.is_none() && group.root == *pid;
+            let given = group.parent.is_none() && group.root.pid == *pid;
             if given && !group.ended {
                 continue;
             }
-            group.ended |= group.root == *pid;
+            group.ended |= group.root.pid == *pid;
             match process.last_sample() {
-                Some((b'Z' | b'X', _)) => process.zombie_looks += 1,
+                Some((b'Z' | b'X', _)) => process.note_zombie(),
                 _ => gone.push(*pid),
             }
         }
@@ -225,7 +225,7 @@ impl Population {
     /// wait for it unless the new parent belongs to the group too.
     fn find_orphans(&mut self, gone: &[Pid]) {
         let left = self.processes.values().filter(|process| gone.contains(&process.parent));
-        for pid in left.map(|process| process.pid).collect::<Vec<_>>() {
+        for pid in left.map(|process| process.record.pid).collect::<Vec<_>>() {
             let Some(mut process) = self.processes.remove(&pid) else { continue };
             let parent = process.last_sample().map_or(process.parent, |(_, parent)| parent);
             process.parent = parent.max(1);
@@ -238,7 +238,7 @@ impl Population {
     /// and no process of the group will wait for them. `left`: a process that was never seen was
     /// left running.
     pub fn end_group(&mut self, group: usize, left: bool, now_ns: u64, tracer: &mut Tracer) {
-        let (root, each) = (self.groups[group].root, self.is_each());
+        let (root, each) = (self.groups[group].root.pid, self.is_each());
         self.groups[group].last_ns = now_ns;
         self.groups[group].perhaps_unreaped |= left && !each;
         let members: Vec<Pid> = self.pids_of(group).collect();
@@ -253,7 +253,7 @@ impl Population {
         if let Some(process) = self.processes.get_mut(&root).filter(|of| each || of.row.is_some())
             && let Some((b'Z' | b'X', _)) = process.last_sample()
         {
-            process.zombie_looks += 1;
+            process.note_zombie();
         }
         let gone = if each { vec![root] } else { members };
         gone.iter().for_each(|pid| self.forget(*pid, tracer));
@@ -280,7 +280,7 @@ impl Population {
         }
         if process.was_found() {
             let births = &mut self.groups[process.starter].births;
-            births.note(&process.name, process.ticks_alive, process.alive_ns);
+            births.note(&process.record.program, process.ticks_alive, process.alive_ns);
         }
     }
 }
@@ -302,8 +302,8 @@ fn settle(group: &mut Group, process: &Process) {
     if process.orphan {
         group.unreaped.add(process.used());
     }
-    *group.programs.entry(process.name.clone()).or_default() += sched.cpu_ns;
-    if process.pid == group.root {
+    *group.programs.entry(process.record.program.clone()).or_default() += sched.cpu_ns;
+    if process.record.pid == group.root.pid {
         describe(group, process);
     }
 }

@@ -70,7 +70,7 @@ impl Tracer {
         }
         for process in processes {
             let place = Place { group: Some(process.group), row: process.row };
-            trace.place(process.pid, place);
+            trace.place(process.record.pid, place);
         }
         trace.take(&mut |wait, place| meaning(wait, place, groups, rows, &self.fills));
         self.follow_ns += thread_ns().saturating_sub(begun_ns);
@@ -84,7 +84,7 @@ impl Tracer {
                 TaskState::Running => Now::OnCpu,
                 state => Now::Waits(state),
             };
-            trace.sample(process.pid, task, now.seen());
+            trace.sample(process.record.pid, task, now.seen());
         }
     }
 
@@ -117,7 +117,7 @@ fn add(group: &mut Group, span: &Span) {
 
 /// Returns the ends of a group, before the first look at it too.
 fn ends(pid: Pid, group: &Group) -> Endpoints {
-    match group.ends {
+    match group.root.ends {
         Endpoints { input: None, output: None } => {
             Endpoints { input: descriptor(pid, 0), output: descriptor(pid, 1) }
         }

@@ -79,9 +79,9 @@ fn what_a_script_was_given_leads_to_none_of_its_own_processes() {
     let pipe = Descriptor { device: 1, inode: 2, kind: FileKind::Pipe };
     let ends = Endpoints { input: None, output: Some(pipe) };
     let mut script = Group::new(7, ends, 0);
-    script.ends = Endpoints::default();
+    script.root.ends = Endpoints::default();
     let (mut child, mut numbers) = (Group::new(8, ends, 0), HashMap::new());
-    child.command = String::from("sleep 1");
+    child.root.command = String::from("sleep 1");
     let first = seen(&script, None, Some("sh"), &mut numbers);
     let all = [first, seen(&child, Some(0), Some("sleep 1"), &mut numbers)];
     assert!(instances(&all).iter().all(|instance| !instance.partial));
@@ -94,7 +94,7 @@ fn an_end_that_was_left_to_a_process_is_used_only_where_it_was_told_of_it() {
     let pipe = Descriptor { device: 1, inode: 2, kind: FileKind::Pipe };
     let ends = |command: &str, fd: i32, shared: bool| {
         let mut group = Group::new(7, Default::default(), 0);
-        (group.program, group.command) = (String::from("tee"), command.to_owned());
+        (group.root.program, group.root.command) = (String::from("tee"), command.to_owned());
         group.more_ends.push(MoreEnd { pipe, fd, writes: true, shared });
         pipe_ends(&group).count()
     };
