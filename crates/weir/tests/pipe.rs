@@ -432,6 +432,21 @@ fn an_end_that_was_made_a_handle_can_be_opened_again_in_its_process() {
     assert_eq!(reader.read(&mut [0; 9]).expect("the end"), 0);
 }
 
+/// What is a pipe, but not the one that is opened, is the caller's mistake; what is no pipe is the
+/// sender's.
+#[test]
+fn a_handle_of_something_else_is_refused_by_what_it_is() {
+    let made = || weir::Handle::stream_pair(&small()).expect("made");
+    let kind = |handle| Reader::open(handle).map(drop).expect_err("refused").kind();
+    let records = weir::Handle::record_pair(&small()).expect("made");
+    assert_eq!(kind(records.1), weir::ErrorKind::Invalid, "a reader of records");
+    assert_eq!(kind(made().0), weir::ErrorKind::Invalid, "a writer");
+    let (memory, socket) = made().1.into_descriptors();
+    let file = || std::fs::File::open("/dev/null").expect("opened").into();
+    assert_eq!(kind(weir::Handle::reader(file(), socket)), weir::ErrorKind::Corrupt, "its memory");
+    assert_eq!(kind(weir::Handle::reader(memory, file())), weir::ErrorKind::Corrupt, "its socket");
+}
+
 /// Two writers of one process over one memory wrote to the same bytes from two threads.
 #[test]
 fn an_end_is_open_once_in_a_process() {

@@ -11,11 +11,12 @@
 use super::futex::{sleep, wake};
 use crate::engine::case::CaseError;
 use crate::sys::shared::{LINE_BYTES, SharedPages};
+use crate::sys::stores::wait_for_stores;
 use rustix::time::Timespec;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
-use weir_sys::rests::{wait_for_loads, wait_for_stores};
+use weir_sys::rests::wait_for_loads;
 
 /// Numbers of the lines. One side writes each of them, except those of the sleep words.
 const POSITION: usize = 0;

@@ -72,9 +72,10 @@ impl<R: Ring> Endpoint<R> {
     /// Opens an end that was handed on.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): the handle is of the other end, or this
-    /// process has opened this end already. [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt): its
-    /// memory or its socket is invalid. The handle is closed then.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): the handle is of the other end or of
+    /// another kind of pipe, or this process has opened this end already.
+    /// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt): its memory is not that of a pipe, or its
+    /// socket is not a connection. The handle is closed then.
     pub fn open(handle: Handle) -> Result<Endpoint<R>> {
         Endpoint::open_with(handle, &R::Options::default())
     }
