@@ -15,8 +15,9 @@ mod plain;
 mod queue;
 mod wait;
 
-/// The extension module.
-#[pyo3::pymodule]
+/// The extension module. A free-threaded Python takes its lock back for it: what exports memory
+/// counts its views under that lock.
+#[pyo3::pymodule(gil_used = true)]
 mod _weir {
     #[pymodule_export]
     use crate::ends::{Message, PyPort, PyPortWriter, Reader, RecordReader, RecordWriter, Writer};

@@ -9,6 +9,7 @@ use crate::memory::{references, text_of};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
+use std::sync::{Mutex, PoisonError};
 
 /// A value in bytes, which is on the stack if it is short.
 pub type Written = SmallVec<[u8; 128]>;
@@ -68,8 +69,8 @@ fn write_at(object: &Bound<'_, PyAny>, to: &mut Written, depth: u32, shared: boo
 }
 
 fn counted(to: &mut Written, letter: u8, count: usize) -> Option<()> {
-    to.push(letter);
-    to.extend_from_slice(&u32::try_from(count).ok()?.to_ne_bytes());
+    let [a, b, c, d] = u32::try_from(count).ok()?.to_ne_bytes();
+    to.extend_from_slice(&[letter, a, b, c, d]);
     Some(())
 }
 
@@ -84,14 +85,36 @@ fn write_int(number: i64, to: &mut Written) {
 
 /// The value that was written; `None` if these bytes are none.
 pub fn read<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let mut reader = Reader { py, rest: bytes };
+    let mut reader = Reader { py, rest: bytes, keys: None };
     let value = reader.value(MOST_DEPTH)?;
+    if let Some(keys) = reader.keys {
+        let replaced = KEYS.lock().unwrap_or_else(PoisonError::into_inner).replace(keys);
+        drop(replaced);
+    }
     Ok(value.filter(|_| reader.rest.is_empty()))
+}
+
+/// Keys of dictionaries that came before: most come again, and a key that is there already need
+/// not be made, and has its hash.
+type Keys = Box<[Option<(SmallVec<[u8; LONGEST_KEY]>, Py<PyString>)>; 256]>;
+
+const LONGEST_KEY: usize = 32;
+
+static KEYS: Mutex<Option<Keys>> = Mutex::new(None);
+
+/// The place of a key among those that are kept.
+fn place_of(key: &[u8]) -> usize {
+    let hash = key
+        .iter()
+        .fold(key.len() as u32, |hash, byte| hash.wrapping_mul(0x0100_0193) ^ u32::from(*byte));
+    (hash ^ hash >> 16) as u8 as usize
 }
 
 struct Reader<'py, 'a> {
     py: Python<'py>,
     rest: &'a [u8],
+    /// Taken at the first dictionary: a thread that reads meanwhile has keys of its own.
+    keys: Option<Keys>,
 }
 
 type Values<'py> = SmallVec<[Bound<'py, PyAny>; 8]>;
@@ -119,8 +142,7 @@ impl<'py, 'a> Reader<'py, 'a> {
         Ok(match letter {
             b's' => {
                 let text = self.count().and_then(|count| self.take(count));
-                let text = text.and_then(|text| std::str::from_utf8(text).ok());
-                text.map(|text| PyString::new(py, text).into_any())
+                text.and_then(|text| self.text(text)).map(Bound::into_any)
             }
             b'i' => match self.array() {
                 Some([number]) => Some((number as i8).into_pyobject(py)?.into_any()),
@@ -145,6 +167,36 @@ impl<'py, 'a> Reader<'py, 'a> {
         })
     }
 
+    fn text(&self, text: &[u8]) -> Option<Bound<'py, PyString>> {
+        std::str::from_utf8(text).ok().map(|text| PyString::new(self.py, text))
+    }
+
+    /// The key of a dictionary.
+    fn key(&mut self, depth: u32) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (py, before) = (self.py, self.rest);
+        let length = self.array().filter(|letter| *letter == [b's']).and_then(|_| self.count());
+        let Some(length) = length.filter(|length| *length <= LONGEST_KEY) else {
+            self.rest = before;
+            return self.value(depth);
+        };
+        let Some(text) = self.take(length) else { return Ok(None) };
+        let keys = self.keys.get_or_insert_with(|| {
+            let kept = KEYS.lock().unwrap_or_else(PoisonError::into_inner).take();
+            kept.unwrap_or_else(|| Box::new([const { None }; 256]))
+        });
+        let place = place_of(text);
+        if let Some((known, key)) = &keys[place]
+            && known[..] == *text
+        {
+            return Ok(Some(key.bind(py).clone().into_any()));
+        }
+        let Some(key) = self.text(text) else { return Ok(None) };
+        if let Some(keys) = &mut self.keys {
+            keys[place] = Some((SmallVec::from_slice(text), key.clone().unbind()));
+        }
+        Ok(Some(key.into_any()))
+    }
+
     fn values(&mut self, count: usize, depth: u32) -> PyResult<Option<Values<'py>>> {
         // Each has a byte at least, so that nonsense asks for no memory.
         let mut values = Values::with_capacity(count.min(self.rest.len()));
@@ -161,7 +213,7 @@ impl<'py, 'a> Reader<'py, 'a> {
         if letter == b'm' {
             let dict = PyDict::new(py);
             for _ in 0..count {
-                let (Some(key), Some(value)) = (self.value(depth)?, self.value(depth)?) else {
+                let (Some(key), Some(value)) = (self.key(depth)?, self.value(depth)?) else {
                     return Ok(None);
                 };
                 dict.set_item(key, value)?;

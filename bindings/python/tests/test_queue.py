@@ -309,34 +309,38 @@ def test_a_child_that_is_killed_in_get_holds_up_nobody():
     assert queue.get(timeout=LONG) == "still there"
 
 
+@pytest.mark.parametrize("size, rounds", [(5000, 20), (5 << 20, 6)])
 @pytest.mark.parametrize("side", ["put", "get"])
-def test_processes_that_are_killed_at_any_moment_leave_a_sound_queue(side):
+def test_processes_that_are_killed_at_any_moment_leave_a_sound_queue(side, size, rounds):
     queue = weir.Queue(maxsize=4)
     def busy():
         while True:
             if side == "put":
-                queue.put(b"y" * 5000)
+                queue.put(b"y" * size)
             else:
                 queue.get()
     def drain():
         # A killed putter is told, and the queue goes on.
         while True:
             try:
-                queue.get(timeout=LONG) if side == "put" else queue.put(b"z" * 5000, timeout=LONG)
+                if side == "get":
+                    queue.put(b"z" * size, timeout=LONG)
+                else:
+                    assert queue.get(timeout=LONG) == b"y" * size
                 return
             except weir.PeerDied:
                 pass
-    for round in range(20):
+    for round in range(rounds):
         child = mp.get_context("fork").Process(target=busy, daemon=True)
         child.start()
-        for _ in range(50 + round):
+        for _ in range(2 * rounds + round):
             drain()
         os.kill(child.pid, signal.SIGKILL)
         child.join(LONG)
-    if side == "put":
-        while queue.qsize():
-            assert queue.get_nowait() == b"y" * 5000
-    queue.put_nowait(1) if not queue.full() else None
+    while queue.qsize():
+        assert queue.get_nowait() == (b"y" if side == "put" else b"z") * size
+    queue.put_nowait(1)
+    assert queue.get_nowait() == 1
 
 
 def test_a_child_that_has_put_much_can_be_joined():
