@@ -14,7 +14,7 @@ pub use changed::{
     AES_CIPHER, cat_of_one_file, line_buffered, parallel, uncompressed, with_buffer, with_threads,
     without_cat, writes_text,
 };
-pub use hints::{buffering, in_one_pass, instead_of_processes};
+pub use hints::{buffering, in_one_pass, instead_of_processes, unbuffered};
 
 /// Whether the program's speed depends on the locale.
 pub fn locale_matters(program: &str) -> bool {
@@ -129,6 +129,11 @@ pub fn starts_in_a_loop(label: &str) -> bool {
 /// has read everything, and takes time for that.
 pub fn gathers(program: &str, argument: &str) -> bool {
     is(program, Fact::Gathers) || argument == "sort"
+}
+
+/// Whether a program ends with its input, and writes little before.
+pub fn ends_with_input(program: &str) -> bool {
+    is(program, Fact::EndsWithInput)
 }
 
 /// Whether a program is a shell: a process that runs one was forked by a script and started nothing

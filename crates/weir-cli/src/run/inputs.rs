@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use weir_doctor::programs::{gathers, is_organizer, is_shell, runs_others};
+use weir_doctor::programs::{ends_with_input, gathers, is_organizer, is_shell, runs_others};
 use weir_measure::attribution::{Group, Sampler};
 use weir_sys::Pid;
 use weir_sys::proc::{
@@ -122,27 +122,8 @@ fn program_in(words: &[String]) -> &str {
 
 /// Whether a stage of one process has read much and written nothing, and is not known to end with its input.
 fn writes_nothing(group: &Group) -> bool {
-    const END_WITH_THEIR_INPUT: [&str; 16] = [
-        "wc",
-        "tail",
-        "grep",
-        "egrep",
-        "fgrep",
-        "rg",
-        "cmp",
-        "sum",
-        "cksum",
-        "b2sum",
-        "md5sum",
-        "sha1sum",
-        "sha224sum",
-        "sha256sum",
-        "sha384sum",
-        "sha512sum",
-    ];
-    let ends_with_it = END_WITH_THEIR_INPUT.contains(&group.root.program.as_str());
     let io = Io::of(group.root.pid);
-    !ends_with_it
+    !ends_with_input(&group.root.program)
         && !group.several()
         && io.is_some_and(|io| io.read_bytes >= GATHERED_BYTES && io.write_bytes == 0)
 }

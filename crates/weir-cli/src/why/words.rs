@@ -5,6 +5,7 @@ use rustix::process::geteuid;
 use weir_command::units::words::{of_cpus, percent, things};
 use weir_command::units::{bytes, seconds, signal_name};
 use weir_doctor::facts::{FileWait, FileWaitKind, HotStage, Peer, PeerKind};
+use weir_doctor::programs::unbuffered;
 use weir_doctor::why::{Cause, HeldBack, Named, PipeWait, Stop, StuckThread, Why, WhyLink};
 
 /// Most processes of a chain in one sentence.
@@ -85,22 +86,6 @@ fn held(found: &WhyLink, is_read: bool) -> Option<String> {
             "{who} has written nothing yet; it may keep output in its own buffer, since its output is \
              not a terminal: try {option}"
         )),
-    }
-}
-
-/// What makes a program write at once.
-fn unbuffered(command: &str) -> &'static str {
-    let program = command.split(' ').next().and_then(|word| word.rsplit('/').next());
-    match program.unwrap_or_default() {
-        "grep" | "egrep" | "fgrep" => "grep --line-buffered",
-        "sed" => "sed -u",
-        "jq" => "jq --unbuffered",
-        "awk" | "gawk" | "mawk" => "fflush() in its program",
-        name if name.starts_with("python") => "python -u",
-        name if name.starts_with("perl") => "$| = 1 in its program",
-        name if name.starts_with("ruby") => "$stdout.sync = true in its program",
-        name if name.starts_with("php") => "flush() in its program",
-        _ => "stdbuf -oL in front of it",
     }
 }
 

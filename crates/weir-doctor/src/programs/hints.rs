@@ -90,6 +90,17 @@ pub fn in_one_pass(program: &str) -> Option<&'static str> {
     })
 }
 
+/// Returns what makes a program write at once what it would keep in its own buffer.
+pub fn unbuffered(command: &str) -> String {
+    let program = program_name(command).unwrap_or_default();
+    let way = |fact: &Fact| match fact {
+        Fact::EachLine(option, ..) if !option.is_empty() => Some(format!("{program} {option}")),
+        Fact::Flushes(way) => Some(String::from(*way)),
+        _ => None,
+    };
+    table::find(program, way).unwrap_or_else(|| String::from("stdbuf -oL in front of it"))
+}
+
 /// Returns what makes a program transfer more at once; `reads`: when it reads. `program` is the one
 /// in the command that used most CPU time.
 pub fn buffering(label: &str, program: &str, reads: bool) -> String {

@@ -26,6 +26,8 @@ pub(super) enum Fact {
     OnePass(&'static str),
     /// It begins to write only when it has read everything, and takes time for that.
     Gathers,
+    /// It ends with its input, and writes little before.
+    EndsWithInput,
     /// It may leave its input before the end, whatever its options.
     Leaves,
     /// It may do so with one of these letters as an option, or with one of these texts in a word.
@@ -61,6 +63,8 @@ pub(super) enum Fact {
     /// The option that passes on each line at once, unless it has one of these letters or options.
     /// Without such an option, `stdbuf` does it.
     EachLine(&'static str, &'static str, &'static [&'static str]),
+    /// What makes it write at once, where no option of the C library does.
+    Flushes(&'static str),
     /// The commands of it that pack records, unless they are given the option `-O` or `-u`.
     Packs(&'static [&'static str]),
     /// What a shell does in its place without a process; the flag says whether each shell can.
@@ -89,6 +93,7 @@ const BY_AWK: &str = "one awk that does all in one pass";
 const BY_GREP: &str = "all patterns in one pass (grep -f PATTERNS, or awk with a table of them)";
 const UNPACKED: &str = "unpack the file once";
 const FED: &str = "change the program that feeds it or starts it";
+const FLUSH: Fact = Fact::Flushes("fflush() in its program");
 const NO_FLUSH: &str = "leave out fflush() and -W interactive";
 const GREP_LEAVES: Fact =
     Fact::LeavesWith("qmlL", &["--quiet", "--silent", "--max-count", "--files-with"]);
@@ -100,9 +105,9 @@ const GREP_LINES: Fact = Fact::EachLine(
 );
 
 use Fact::{
-    Answers, Builds, EachLine, Encrypts, Gathers, InShell, KeepsPace, LargerBy, Leaves, LeavesWith,
-    Locale, OnePass, Organizes, PaceWith, Packs, PosixShell, RateIs, RunsOthers, Shell, SmallBy,
-    StartsSlowly,
+    Answers, Builds, EachLine, Encrypts, EndsWithInput, Flushes, Gathers, InShell, KeepsPace,
+    LargerBy, Leaves, LeavesWith, Locale, OnePass, Organizes, PaceWith, Packs, PosixShell, RateIs,
+    RunsOthers, Shell, SmallBy, StartsSlowly,
 };
 
 /// The rows. Names of one row are divided by blanks.
@@ -111,14 +116,14 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     // Text.
     ("grep egrep fgrep", &[
         Locale, OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch), GREP_LINES,
-        SmallBy(&["--line-buffered"]),
+        SmallBy(&["--line-buffered"]), EndsWithInput,
     ]),
-    ("rg", &[OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch)]),
+    ("rg", &[OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch), EndsWithInput]),
     ("zgrep ag", &[GREP_LEAVES, Answers(1, NoMatch)]),
     ("zegrep zfgrep bzgrep xzgrep zstdgrep ack ugrep pgrep", &[Answers(1, NoMatch)]),
-    ("awk", &[Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH)]),
-    ("gawk", &[Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), StartsSlowly]),
-    ("mawk", &[OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH)]),
+    ("awk", &[Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH]),
+    ("gawk", &[Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH, StartsSlowly]),
+    ("mawk", &[OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH]),
     ("nawk", &[AWK_LEAVES]),
     ("sed", &[
         Locale, OnePass(BY_AWK), LeavesWith("fi", &["q", "Q"]),
@@ -134,11 +139,13 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("uniq", &[Locale, EachLine("", "", &[])]),
     ("tr", &[Locale, EachLine("", "", &[]), LargerBy(FED)]),
     ("cut", &[Locale, OnePass(BY_AWK), EachLine("", "", &[]), LargerBy(FED)]),
-    ("wc", &[Locale, OnePass(BY_AWK)]),
+    ("wc", &[Locale, OnePass(BY_AWK), EndsWithInput]),
     ("head", &[OnePass(BY_AWK), Leaves, LargerBy(FED)]),
-    ("tail", &[LargerBy(FED)]),
+    ("tail", &[LargerBy(FED), EndsWithInput]),
     ("cat", &[OnePass(BY_AWK), InShell("$(<file) in place of cat", false)]),
-    ("diff cmp zdiff zcmp xzdiff bzdiff diff3 sdiff", &[Answers(1, Different)]),
+    ("cmp", &[Answers(1, Different), EndsWithInput]),
+    ("sum cksum b2sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum", &[EndsWithInput]),
+    ("diff zdiff zcmp xzdiff bzdiff diff3 sdiff", &[Answers(1, Different)]),
     ("less more fzf", &[Leaves]),
     // Compressors; which other one does the same on several CPUs is in `parallel_form`.
     ("gzip zstd", &[OnePass(UNPACKED)]),
@@ -197,12 +204,16 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("timeout", &[Organizes, RunsOthers, Leaves, Answers(124, TimeOver)]),
     ("doas su runuser script flock unshare chroot strace perf", &[RunsOthers]),
     ("tini dumb-init docker-init catatonit", &[RunsOthers]),
-    ("perl", &[RunsOthers, StartsSlowly, LargerBy("leave $| unset")]),
+    ("perl", &[
+        RunsOthers, StartsSlowly, LargerBy("leave $| unset"), Flushes("$| = 1 in its program"),
+    ]),
     ("python", &[
-        RunsOthers, StartsSlowly, SmallBy(&["-u"]),
+        RunsOthers, StartsSlowly, SmallBy(&["-u"]), Flushes("python -u"),
         LargerBy("let it buffer (no flush=True, no PYTHONUNBUFFERED)"),
     ]),
-    ("ruby node php", &[RunsOthers, StartsSlowly]),
+    ("ruby", &[RunsOthers, StartsSlowly, Flushes("$stdout.sync = true in its program")]),
+    ("php", &[RunsOthers, StartsSlowly, Flushes("flush() in its program")]),
+    ("node", &[RunsOthers, StartsSlowly]),
     ("tclsh", &[RunsOthers]),
     ("java javac", &[StartsSlowly]),
 ];
