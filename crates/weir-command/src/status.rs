@@ -4,13 +4,12 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 use weir_doctor::ending::Ending;
-pub use weir_doctor::failures::shell_status as shell_code;
 
 /// Returns the code to exit with in place of a program that ended with this status.
 pub fn exit_code(status: ExitStatus) -> ExitCode {
     let died = status.signal().map(Ending::Signal);
     let ending = died.unwrap_or(Ending::Code(status.code().unwrap_or(1)));
-    ExitCode::from(shell_code(ending) as u8)
+    ExitCode::from(ending.shell_status() as u8)
 }
 
 /// Returns the code that shells exit with for a program that could not be started.

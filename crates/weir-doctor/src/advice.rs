@@ -24,7 +24,6 @@ mod tools;
 pub use cpus::Scarcity;
 pub use passes::Rereads;
 pub use rewrite::{Advised, Change};
-pub use tools::threads;
 
 /// Kinds of advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr, strum::EnumString)]
@@ -115,6 +114,11 @@ pub trait Surroundings {
     fn refuted(&self) -> Vec<Refuted> {
         Vec::new()
     }
+
+    /// Whether a later run of the same command can use what this one showed.
+    fn remembers(&self) -> bool {
+        false
+    }
 }
 
 /// Nothing is installed, and nothing was tried.
@@ -136,7 +140,7 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &dyn Fn() -> Vec<Refuted>) 
         all.extend(pipes::pipe_advice(run, position));
     }
     for position in 0..run.stages.len() {
-        all.extend(stages::fewer_processes(run, position));
+        all.extend(stages::fewer_processes(run, verdict, position));
         all.extend(stages::larger_transfers(run, verdict, position));
         all.extend(tools::faster_cipher(run, position));
         all.extend(lines::line_buffering(run, position));
@@ -147,12 +151,12 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &dyn Fn() -> Vec<Refuted>) 
         // Threads by its own option are one of the ways for a compressor.
         let compressor = stages::parallel_compressor(run, culprit);
         all.extend(compressor.or_else(|| tools::more_threads(run, culprit)));
-        all.extend(cpus::higher_quota(run, culprit));
+        all.extend(cpus::higher_quota(run, verdict, culprit));
     }
     all.extend(tools::uncompressed_stream(run));
     all.extend(tools::direct_input(run, verdict));
     all.extend(passes::one_pass(run));
-    all.extend(cpus::more_cpus(run));
+    all.extend(cpus::more_cpus(run, verdict));
     let least = resolution(run);
     all.retain(|advice| advice.gain.factor() >= least);
     keep_best(&mut all, refuted);

@@ -52,22 +52,31 @@ fn throttles(quota: &Quota) -> Option<(&Quota, f64)> {
     (quota.periods >= ENOUGH_PERIODS && share >= THROTTLED).then_some((quota, share.min(1.0)))
 }
 
-/// Returns the quota of a stage's own control group for which it was ready to run and did not, if
-/// that was most of such time, and the group's name.
-pub fn throttled_alone(stage: &Stage) -> Option<(&Quota, &str)> {
-    let of = stage.quota.as_ref()?;
-    let (quota, _) = throttles(&of.quota)?;
-    (quota.throttled_ns >= stage.times.queue_ns / 2).then_some((quota, of.group.as_str()))
+/// Whether the quota of a stage's own control group withheld most of the time that it waited for a CPU.
+pub(crate) fn throttled_alone(stage: &Stage) -> bool {
+    let decisive = stage.quota.as_ref().and_then(|of| throttles(&of.quota));
+    decisive.is_some_and(|(quota, _)| quota.throttled_ns >= stage.times.queue_ns / 2)
 }
 
-/// Returns the limit of memory that made a stage read its pages again and again, and the number of
-/// its reads.
-pub fn short_of_memory<'r>(run: &'r Run, stage: &'r Stage) -> Option<(&'r MemoryLimit, u64)> {
+/// Pages that a limit of memory had taken away from a stage, and that it read again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pages {
+    /// The limit.
+    pub limit: MemoryLimit,
+    /// The number of its reads.
+    pub faults: u64,
+}
+
+/// Returns the pages with whose reading a stage was mostly busy: it waits for the disk then, or, where
+/// that is fast, computes in the kernel.
+pub(crate) fn pages(run: &Run, stage: &Stage) -> Option<Pages> {
     let limits = [stage.memory_limit.as_ref(), run.memory_limit.as_ref()];
-    let limit = limits.into_iter().flatten().find(|limit| limit.times_reached > 0)?;
+    let limit = limits.into_iter().flatten().find(|limit| limit.times_reached > 0)?.clone();
     let faults = stage.major_faults.filter(|faults| *faults >= MANY_FAULTS)?;
     let often = faults as f64 >= OFTEN_FAULTS * stage.wall_ns as f64 / 1e9;
-    often.then_some((limit, faults))
+    let in_kernel_ns = stage.system_ns.min(stage.times.cpu_ns);
+    let most = (stage.times.disk_ns + in_kernel_ns) * 2 > stage.times.busy_ns();
+    (often && most).then_some(Pages { limit, faults })
 }
 
 /// Whether the run had no CPU time left: then more work at once does not help.
@@ -84,14 +93,14 @@ pub(crate) fn is_crowded(run: &Run) -> bool {
 
 /// Returns the time that all stages together waited for a CPU, as a share of the run. What the quota of
 /// its own group withheld from a stage is not among it.
-pub fn queued(run: &Run) -> f64 {
+pub(crate) fn queued(run: &Run) -> f64 {
     run.share(queued_ns(run))
 }
 
 /// Returns the time that all stages together waited for a CPU, without what the quotas of their own
 /// groups withheld.
-pub fn queued_ns(run: &Run) -> u64 {
-    let free = run.stages.iter().filter(|stage| throttled_alone(stage).is_none());
+pub(crate) fn queued_ns(run: &Run) -> u64 {
+    let free = run.stages.iter().filter(|stage| !throttled_alone(stage));
     free.map(|stage| stage.times.queue_ns).sum()
 }
 
@@ -103,7 +112,7 @@ fn others(run: &Run) -> impl Iterator<Item = CpuCause> {
 }
 
 /// Returns what others used of the CPUs, where the run lost so much by it that it is worth a word.
-pub fn beside(run: &Run) -> Vec<CpuCause> {
+pub(crate) fn beside(run: &Run) -> Vec<CpuCause> {
     let worth = queued(run) >= LOSS && queued_ns(run) >= LOSS_NS;
     others(run).filter(|_| worth).collect()
 }

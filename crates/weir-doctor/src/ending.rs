@@ -17,6 +17,21 @@ pub enum Ending {
     Signal(i32),
 }
 
+impl Ending {
+    /// Returns the status that a shell has for it.
+    pub fn shell_status(self) -> i32 {
+        match self {
+            Ending::Code(code) => code,
+            Ending::Signal(signal) => BY_SIGNAL + signal,
+        }
+    }
+
+    /// Whether it is that of a writer whose reader had left.
+    pub fn is_broken_pipe(self) -> bool {
+        self.shell_status() == BY_SIGNAL + SIGPIPE
+    }
+}
+
 /// Processes that the kernel killed during a run because memory had run out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryKills {
@@ -74,7 +89,7 @@ pub enum OutOfMemory {
 }
 
 /// The signal that a writer gets when its reader has left.
-pub const SIGPIPE: i32 = 13;
+pub(crate) const SIGPIPE: i32 = 13;
 /// The signal that the kernel kills by when memory has run out.
 pub(crate) const SIGKILL: i32 = 9;
 /// A shell reports a command that a signal killed by this status plus the signal's number.
@@ -91,8 +106,8 @@ pub fn remark(
 ) -> Option<Remark> {
     let Some(end) = end else { return Some(Remark::NotStarted) };
     Some(match end {
-        Ending::Code(0) | Ending::Signal(SIGPIPE) => return None,
-        Ending::Code(code) if code == BY_SIGNAL + SIGPIPE => return None,
+        Ending::Code(0) => return None,
+        end if end.is_broken_pipe() => return None,
         // It does nothing else.
         Ending::Code(1) if programs::program_name(label) == Some("false") => return None,
         Ending::Signal(_) if interrupted => Remark::Interrupted,

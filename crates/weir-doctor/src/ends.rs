@@ -3,7 +3,7 @@
 use crate::command::Command;
 use crate::ending::{Ending, Remark, remark};
 use crate::facts::{Run, Stage};
-use crate::failures::{Role, shell_status};
+use crate::failures::Role;
 use alloc::vec::Vec;
 
 /// How a stage, or a script, ended, where that needs saying.
@@ -41,7 +41,7 @@ pub fn remarks(run: &Run, command: &str) -> Vec<EndRemark> {
 /// Whether a script failed, and nobody reported which of its commands did.
 pub(crate) fn failed_unknown(run: &Run, ends: &[EndRemark]) -> bool {
     let is_grave = ends.iter().any(|end| end.remark.is_grave());
-    let fails = run.ending.is_some_and(|ending| shell_status(ending) != 0);
+    let fails = run.ending.is_some_and(|ending| ending.shell_status() != 0);
     let is_known = run.has_all || run.failed.iter().any(|failed| failed.role != Role::Other);
     run.script && fails && is_grave && !is_known
 }

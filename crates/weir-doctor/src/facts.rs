@@ -4,7 +4,7 @@
 //! counters at the end of a stage.
 
 use crate::backlog::Backlog;
-use crate::ending::{Ending, MemoryKills, SIGPIPE};
+use crate::ending::{Ending, MemoryKills};
 use crate::graph::{CriticalPath, Jobs};
 use crate::partition::Times;
 use alloc::string::String;
@@ -337,7 +337,7 @@ impl Stage {
 
     /// Whether it ended because its reader had closed.
     pub fn closed_by_downstream(&self) -> bool {
-        matches!(self.ending, Some(Ending::Signal(SIGPIPE)) | Some(Ending::Code(141)))
+        self.ending.is_some_and(Ending::is_broken_pipe)
     }
 }
 

@@ -6,7 +6,7 @@
 //! nobody asked.
 
 use crate::ending::{Ending, MemoryKills, Remark, remark};
-use crate::graph::SeenProcess;
+use crate::graph::{SeenProcess, above, is_below};
 use crate::programs::{is_shell, program_name, starts_anything};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -73,23 +73,15 @@ pub struct ScriptEnd<'a> {
     pub asks: &'a dyn Fn(usize) -> bool,
 }
 
-/// Returns the status that a shell has for an end.
-pub fn shell_status(ending: Ending) -> i32 {
-    match ending {
-        Ending::Code(code) => code,
-        Ending::Signal(signal) => 128 + signal,
-    }
-}
-
 /// Finds the failures that are worth a word: first the one that ended the script.
 pub fn failures(seen: &[SeenProcess], script: &ScriptEnd) -> Vec<Failure> {
-    let failed = |at: usize| seen[at].ending.filter(|ending| shell_status(*ending) != 0);
+    let failed = |at: usize| seen[at].ending.filter(|ending| ending.shell_status() != 0);
     let found: Vec<usize> =
         (0..seen.len()).filter(|at| seen[*at].parent.is_some() && failed(*at).is_some()).collect();
     let culprit = culprit(seen, &found, script);
     let starters: BTreeSet<usize> = found.iter().filter_map(|at| seen[*at].parent).collect();
     let others = found.iter().copied().filter(|at| {
-        culprit.is_none_or(|(of, _)| of != *at && !is_above(seen, *at, of))
+        culprit.is_none_or(|(of, _)| of != *at && !is_below(seen, of, *at))
             && is_news(&seen[*at], starters.contains(at))
             && !(script.asks)(*at)
     });
@@ -101,8 +93,8 @@ pub fn failures(seen: &[SeenProcess], script: &ScriptEnd) -> Vec<Failure> {
 
 /// Finds the command that ended the script, or the last one before it failed.
 fn culprit(seen: &[SeenProcess], found: &[usize], script: &ScriptEnd) -> Option<(usize, Role)> {
-    let status = script.ending.map(shell_status).filter(|status| *status != 0)?;
-    let own = |at: &usize| seen[*at].ending.map(shell_status);
+    let status = script.ending.map(Ending::shell_status).filter(|status| *status != 0)?;
+    let own = |at: &usize| seen[*at].ending.map(Ending::shell_status);
     let runs = |at: &usize| !seen[*at].waits && is_of_script(seen, *at);
     let last_ns = (0..seen.len()).filter(runs).map(|at| seen[at].start_ns).max()?;
     let is_last = |at: &usize| seen[*at].end_ns >= last_ns;
@@ -124,18 +116,11 @@ fn culprit(seen: &[SeenProcess], found: &[usize], script: &ScriptEnd) -> Option<
 
 /// Whether nothing but shells, and the first process, stand above a process.
 fn is_of_script(seen: &[SeenProcess], at: usize) -> bool {
-    let parent = |at: &usize| seen.get(*at).and_then(|process| process.parent);
-    let mut above = core::iter::successors(parent(&at), parent).take(seen.len());
     seen[at].parent.is_some()
-        && above.all(|at| {
+        && above(seen, at).all(|at| {
             let of = &seen[at];
             of.parent.is_none() || of.waits || is_shell(&of.program) || starts_anything(&of.program)
         })
-}
-
-fn is_above(seen: &[SeenProcess], at: usize, below: usize) -> bool {
-    let parent = |at: &usize| seen.get(*at).and_then(|process| process.parent);
-    core::iter::successors(parent(&below), parent).take(seen.len()).any(|above| above == at)
 }
 
 /// Whether a failure is neither an answer, nor the end of a pipeline, nor the echo of one below it.

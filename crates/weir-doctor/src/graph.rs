@@ -140,10 +140,7 @@ pub fn serves(seen: &[SeenProcess], at: usize) -> bool {
 
 /// Whether a process is a part of a shell that never became another program.
 fn is_fork(seen: &[SeenProcess], at: usize) -> bool {
-    let parent = |at: &usize| seen.get(*at).and_then(|process| process.parent);
-    let mut above = core::iter::successors(parent(&at), parent).take(seen.len());
-    seen[at].waits
-        && above.any(|above| seen.get(above).is_some_and(|of| of.executed == seen[at].executed))
+    seen[at].waits && above(seen, at).any(|above| seen[above].executed == seen[at].executed)
 }
 
 /// Whether what a process starts is a part of its own work: a compiler's driver, xargs, a program
@@ -217,9 +214,14 @@ fn is_sink(seen: &[SeenProcess], one: usize, other: usize) -> bool {
 }
 
 /// Whether a process was started by another, or by a process below that.
-fn is_below(seen: &[SeenProcess], at: usize, ancestor: usize) -> bool {
-    let parent = |at: &usize| seen.get(*at).and_then(|process| process.parent);
-    core::iter::successors(parent(&at), parent).take(seen.len()).any(|above| above == ancestor)
+pub(crate) fn is_below(seen: &[SeenProcess], at: usize, ancestor: usize) -> bool {
+    above(seen, at).any(|above| above == ancestor)
+}
+
+/// Returns the processes above one, the nearest first.
+pub(crate) fn above(seen: &[SeenProcess], at: usize) -> impl Iterator<Item = usize> {
+    let parent = |at: &usize| seen[*at].parent.filter(|parent| *parent < seen.len());
+    core::iter::successors(parent(&at), parent).take(seen.len())
 }
 
 fn collect(

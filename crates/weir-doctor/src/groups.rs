@@ -2,23 +2,38 @@
 //! share of the time, and the verdict of the whole.
 
 use crate::advice::{self, Advice, AdviceKind, Gain, Refuted};
+use crate::around;
 use crate::facts::{FoundGroup, Phase, Run};
 use crate::graph::Jobs;
 use crate::phases::{Spent, Timeline};
 use crate::programs::is_shell;
-use crate::verdict::{self, Busy, Finding, Verdict};
+use crate::verdict::{self, Bottleneck, Busy, Finding, Verdict};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A group that took a part of the run, and what held it up.
+/// What was found about a group.
 #[derive(Clone, Debug, PartialEq)]
+pub struct GroupFinding {
+    /// What held it up. Its positions are those in the group.
+    pub verdict: Verdict,
+    /// Whether it ran often and briefly, so that starting its processes was most of its time.
+    pub is_starting: bool,
+}
+
+impl GroupFinding {
+    /// Judges a group.
+    pub(crate) fn of(group: &FoundGroup) -> GroupFinding {
+        GroupFinding { verdict: verdict::judge(&group.run), is_starting: group.is_starting() }
+    }
+}
+
+/// A group that took a part of the run.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
     /// Position of the group.
     pub group: usize,
     /// Its share of the run.
     pub share: f64,
-    /// What held it up. Its positions are those in the group.
-    pub verdict: Verdict,
 }
 
 /// Parts below this share are not mentioned, unless nothing is larger.
@@ -30,30 +45,21 @@ const SLICE_NS: u64 = 5_000_000;
 /// The most parts that are mentioned.
 const MOST: usize = 4;
 
-/// Returns the groups that took most of the run, the largest first. Nothing where the run has fewer than two groups: then its stages are judged.
-pub fn parts(run: &Run) -> Vec<Part> {
-    let mut parts: Vec<(usize, f64)> = run
-        .groups
-        .iter()
-        .enumerate()
-        .filter(|(_, group)| run.is_part(group))
-        .map(|(at, group)| (at, run.share(group.own_ns()).min(1.0)))
-        .collect();
+/// Returns the groups that took most of the run, the largest first. Nothing where the run has fewer than
+/// two groups: then its stages are judged.
+pub(crate) fn parts(run: &Run) -> Vec<Part> {
+    let groups = run.groups.iter().enumerate().filter(|(_, group)| run.is_part(group));
+    let mut parts: Vec<Part> =
+        groups.map(|(group, of)| Part { group, share: run.share(of.own_ns()).min(1.0) }).collect();
     if parts.len() < 2 || verdict::lock_step(run).is_some() {
         return Vec::new();
     }
     // What ran beside others counts less than what was waited for.
-    let weight = |part: &(usize, f64)| part.1 + 2.0 * on_path(run, part.0);
+    let weight = |part: &Part| part.share + 2.0 * on_path(run, part.group);
+    parts.sort_by(|one, other| weight(other).total_cmp(&weight(one)));
     // A shell that did nothing itself is no part of the time.
-    parts.sort_by(|one, other| weight(other).total_cmp(&weight(one)).then(one.0.cmp(&other.0)));
-    let worth = parts.into_iter().enumerate().filter(|(at, part)| *at == 0 || part.1 >= WORTH);
-    worth
-        .take(MOST)
-        .map(|(_, (group, share))| {
-            let verdict = verdict::judge(&run.groups[group].run);
-            Part { group, share, verdict }
-        })
-        .collect()
+    let worth = parts.into_iter().enumerate().filter(|(at, part)| *at == 0 || part.share >= WORTH);
+    worth.map(|(_, part)| part).take(MOST).collect()
 }
 
 /// Returns the share of the run for which the processes of a group were waited for, by the critical path.
@@ -67,7 +73,7 @@ fn on_path(run: &Run, group: usize) -> f64 {
 /// Cuts the run of a script into phases: in each, the group is named that ran for most of it. A
 /// holder is a position in the groups. Nothing for fewer than two groups that do not only wait for
 /// others.
-pub fn phases(run: &Run) -> Vec<Phase> {
+pub(crate) fn phases(run: &Run) -> Vec<Phase> {
     let counts = |group: &&FoundGroup| group.inside.is_none() && !group.follows_others();
     if run.groups.iter().filter(counts).count() < 2 {
         return Vec::new();
@@ -100,10 +106,16 @@ pub fn phases(run: &Run) -> Vec<Phase> {
 
 /// Returns the verdict of the whole run in terms of its stages, from that of its largest part.
 /// `None` where the stages themselves tell more: without several groups, or where starting
-/// processes took the time.
-pub fn whole(run: &Run, parts: &[Part]) -> Option<Verdict> {
-    let flat = verdict::judge(run);
+/// processes took the time. `found`: what was found about the groups. `flat`: the
+/// verdict on the stages.
+pub(crate) fn whole(
+    run: &Run,
+    parts: &[Part],
+    found: &[GroupFinding],
+    flat: &Verdict,
+) -> Option<Verdict> {
     let largest = parts.first()?;
+    let flat = Verdict { around: around::beside(run), ..flat.clone() };
     let Some(first) = run.groups[largest.group].first_stage else {
         // The one stage was held up by what it did and started.
         let is_own = run.groups[largest.group].is_parent();
@@ -116,7 +128,7 @@ pub fn whole(run: &Run, parts: &[Part]) -> Option<Verdict> {
         return known.then_some(flat);
     };
     if matches!(flat.finding, Finding::HeldUp(Busy::Starting(_))) {
-        let starting = run.groups[largest.group].is_starting() && parts.len() > 1;
+        let starting = found[largest.group].is_starting && parts.len() > 1;
         let mut verdict = flat;
         let culprit = verdict.culprit.as_mut().filter(|_| starting)?;
         culprit.share = largest.share;
@@ -132,21 +144,22 @@ pub fn whole(run: &Run, parts: &[Part]) -> Option<Verdict> {
     if held {
         return None;
     }
-    let mut verdict = largest.verdict.clone();
-    if let Some(culprit) = &mut verdict.culprit {
-        culprit.stage += first;
-        culprit.share *= largest.share;
+    let Verdict { culprit, finding, .. } = found[largest.group].verdict.clone();
+    let culprit = culprit.map(|of| Bottleneck {
+        stage: of.stage + first,
+        share: of.share * largest.share,
         // Other groups may need what this one leaves free, or run beside it.
-        culprit.speedup_limit = None;
-        culprit.next_stage = None;
-        culprit.crowded_speedup = None;
-    }
-    verdict.finding = match verdict.finding {
+        speedup_limit: None,
+        next_stage: None,
+        crowded_speedup: None,
+        ..of
+    });
+    let finding = match finding {
         Finding::Tie(both) => Finding::Tie(both.map(|(at, share)| (at + first, share))),
         Finding::EqualWork(both) => Finding::EqualWork(both.map(|(at, share)| (at + first, share))),
         other => other,
     };
-    Some(verdict)
+    Some(Verdict { culprit, finding, ..flat })
 }
 
 /// What was found inside of the stage that held a pipeline up.
@@ -212,11 +225,13 @@ pub enum MoreJobs {
 }
 
 /// Returns whether a build would gain by more jobs; `None` where the host tells too little.
-pub fn more_jobs(run: &Run, jobs: Jobs) -> Option<MoreJobs> {
+pub(crate) fn more_jobs(run: &Run, jobs: Jobs) -> Option<MoreJobs> {
     /// CPUs that are idle for less than this are full, and with more there is one for another job.
     const FULL: f64 = 0.25;
     const FREE: f64 = 0.5;
-    let idle = run.host.idle_cpus?;
+    /// In a shorter run neither the CPUs nor the jobs tell much.
+    const LEAST_NS: u64 = 500_000_000;
+    let idle = run.host.idle_cpus.filter(|_| run.wall_ns >= LEAST_NS)?;
     // The time in which CPUs were idle since nothing could run counts too.
     let at_most = jobs.most_ns * 2 >= jobs.any_ns;
     let is_limit = jobs.asked.is_none_or(|asked| jobs.most >= asked);
@@ -232,30 +247,37 @@ pub fn more_jobs(run: &Run, jobs: Jobs) -> Option<MoreJobs> {
 const ADVISED: f64 = 0.25;
 
 /// Returns advice on the run from that on its larger parts. What a part could gain is what the
-/// whole could gain by it at most, weighed by its share.
-pub fn advise(run: &Run, parts: &[Part], refuted: &dyn Fn() -> Vec<Refuted>) -> Vec<Advice> {
+/// whole could gain by it at most, weighed by its share. `found`: what was found about the
+/// groups. `flat`: the verdict on the stages.
+pub(crate) fn advise(
+    run: &Run,
+    parts: &[Part],
+    found: &[GroupFinding],
+    flat: &Verdict,
+    refuted: &dyn Fn() -> Vec<Refuted>,
+) -> Vec<Advice> {
     if advice::lacked_memory(run) {
         return Vec::new();
     }
-    let flat = advice::advise(run, &verdict::judge(run), refuted);
-    let starting = run.groups.iter().filter(|group| group.is_starting());
-    let starting = run.share(starting.map(FoundGroup::own_ns).sum()).min(0.99);
-    let mut found: Vec<Advice> =
+    let flat = advice::advise(run, flat, refuted);
+    let starting = run.groups.iter().zip(found).filter(|(_, found)| found.is_starting);
+    let starting = run.share(starting.map(|(group, _)| group.own_ns()).sum()).min(0.99);
+    let mut all: Vec<Advice> =
         flat.into_iter().filter(|advice| advice.kind == AdviceKind::FewerProcesses).collect();
-    for advice in &mut found {
+    for advice in &mut all {
         // What starts took of the run is what fewer of them could save.
         let most = 1.0 / (1.0 - starting);
         advice.gain = Gain::About(advice.gain.factor().min(most));
     }
-    found.extend(advice::passes::one_pass(run));
-    found.retain(|advice| advice.gain.factor() >= advice::WORTH);
+    all.extend(advice::passes::one_pass(run));
+    all.retain(|advice| advice.gain.factor() >= advice::WORTH);
     for part in parts.iter().filter(|part| part.share >= ADVISED) {
         let group = &run.groups[part.group];
         let (Some(first), alone) = (group.first_stage, !overlaps(run, part.group)) else {
             continue;
         };
         let first_pipe = run.pipes.iter().position(|pipe| pipe.from >= first);
-        for mut advice in advice::advise(&group.run, &part.verdict, &Vec::new) {
+        for mut advice in advice::advise(&group.run, &found[part.group].verdict, &Vec::new) {
             advice.stage = advice.stage.map(|at| at + first);
             advice.pipe = advice.pipe.zip(first_pipe).map(|(at, first)| at + first);
             let whole = |factor: f64| 1.0 / (1.0 - part.share * (1.0 - 1.0 / factor)).max(0.01);
@@ -264,13 +286,13 @@ pub fn advise(run: &Run, parts: &[Part], refuted: &dyn Fn() -> Vec<Refuted>) -> 
                 Gain::AtMost(factor) | Gain::About(factor) => Gain::About(whole(factor)),
             };
             let same = |other: &Advice| (other.kind, other.stage) == (advice.kind, advice.stage);
-            if !found.iter().any(same) && advice.gain.factor() >= advice::WORTH {
-                found.push(advice);
+            if !all.iter().any(same) && advice.gain.factor() >= advice::WORTH {
+                all.push(advice);
             }
         }
     }
-    advice::keep_best(&mut found, refuted);
-    found
+    advice::keep_best(&mut all, refuted);
+    all
 }
 
 /// Whether a group ran at the same time as another that worked.

@@ -10,9 +10,10 @@
 //! - [`facts`]: the measurements of one run, the input of the next two.
 //! - [`command`]: the words of a command as typed, and the command changed.
 //! - [`programs`]: knowledge about common programs.
-//! - `load`: how much of the run each stage was busy.
+//! - [`load`]: what each stage was: how busy, and with what.
 //! - [`around`]: causes that took the run's CPU time: a quota, others, its own stages.
 //! - [`outside`]: what a stage waited for outside the run.
+//! - `parts`: the parts of a time that was spent.
 //! - [`phases`]: where the stage that holds a run up changes.
 //! - [`diagnosis`]: all that is found about a run, in one value; the report prints that.
 //! - [`verdict`]: which stage was the bottleneck, and why.
@@ -41,11 +42,12 @@ pub mod failures;
 pub mod graph;
 pub mod groups;
 mod limits;
-mod load;
+pub mod load;
 #[cfg(test)]
 mod made;
 pub mod outside;
 pub mod partition;
+mod parts;
 pub mod phases;
 pub mod programs;
 pub mod sizing;

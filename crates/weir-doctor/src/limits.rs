@@ -29,6 +29,14 @@ struct StageNeeds {
     cpu_ns: f64,
 }
 
+impl StageNeeds {
+    /// Returns what is needed when so much of its CPU time is saved.
+    fn less(self, saved_ns: u64) -> StageNeeds {
+        let less = |ns: f64| (ns - saved_ns as f64).max(0.0);
+        StageNeeds { own_ns: less(self.own_ns), cpu_ns: less(self.cpu_ns) }
+    }
+}
+
 /// Returns how many times faster the run could be, at most, if no stage waited for another.
 pub fn without_waits(run: &Run) -> f64 {
     let rests = (0..run.stages.len()).map(|at| whole(run, at));
@@ -68,12 +76,8 @@ pub fn without_user_time(run: &Run, position: usize) -> f64 {
 /// CPU time.
 pub fn without_some(run: &Run, saved: &[(usize, u64)]) -> f64 {
     let rests = run.stages.iter().enumerate().map(|(at, stage)| {
-        let mut rest = whole(run, at);
         let of_it = saved.iter().filter(|(of, _)| *of == at).map(|(_, ns)| ns).sum::<u64>();
-        let saved_ns = of_it.min(stage.user_ns) as f64;
-        rest.own_ns = (rest.own_ns - saved_ns).max(0.0);
-        rest.cpu_ns = (rest.cpu_ns - saved_ns).max(0.0);
-        rest
+        whole(run, at).less(of_it.min(stage.user_ns))
     });
     factor(run, rests, run.usable_cpus())
 }
@@ -81,14 +85,8 @@ pub fn without_some(run: &Run, saved: &[(usize, u64)]) -> f64 {
 /// Returns how many times faster the run could be, at most, if the first stage, which only passes
 /// on a file, were left out: its reader then needs no more time in the kernel, at best.
 pub fn without_source(run: &Run) -> f64 {
-    let rests = run.stages.iter().enumerate().skip(1).map(|(at, stage)| {
-        let mut rest = whole(run, at);
-        if at == 1 {
-            rest.own_ns = (rest.own_ns - stage.system_ns as f64).max(0.0);
-            rest.cpu_ns = (rest.cpu_ns - stage.system_ns as f64).max(0.0);
-        }
-        rest
-    });
+    let rests = (1..run.stages.len())
+        .map(|at| whole(run, at).less(if at == 1 { run.stages[1].system_ns } else { 0 }));
     factor(run, rests, run.usable_cpus())
 }
 
@@ -152,14 +150,11 @@ fn sleeps_in_doubt(run: &Run, at: usize) -> bool {
 
 /// Returns the remaining needs of the stage `at` when the one at `gone` is replaced.
 fn beside(run: &Run, at: usize, gone: usize) -> StageNeeds {
-    let (mut rest, stage) = (whole(run, at), &run.stages[at]);
-    let calls = tiny_calls(run, at, gone);
-    if calls > 0 {
-        let saved_ns = stage.system_ns + stage.user_ns.min(calls * CALL_NS);
-        rest.own_ns = (rest.own_ns - saved_ns as f64).max(0.0);
-        rest.cpu_ns = (rest.cpu_ns - saved_ns as f64).max(0.0);
+    let (rest, stage) = (whole(run, at), &run.stages[at]);
+    match tiny_calls(run, at, gone) {
+        0 => rest,
+        calls => rest.less(stage.system_ns + stage.user_ns.min(calls * CALL_NS)),
     }
-    rest
 }
 
 /// Whether a stage exchanges tiny pieces with a neighbour: that one's needs without it are then

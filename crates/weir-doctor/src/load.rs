@@ -1,9 +1,12 @@
-//! How much of the run each stage was busy, and how certain that is.
+//! What each stage of a run was: how busy, and with what that goes beyond its times by state.
 
+use crate::around::{self, Pages};
 use crate::facts::{Run, Stage, Started};
+use crate::outside::{self, Limit};
 use crate::partition::Times;
 use crate::programs::{keeps_a_pace, starts_slowly};
-use lean::PipeSide;
+use alloc::vec::Vec;
+pub use lean::PipeSide;
 
 pub(crate) mod lean;
 
@@ -26,30 +29,45 @@ const RATE_SLEEPS: u64 = 8;
 /// Shares below this count as none.
 pub(crate) const LITTLE: f64 = 0.10;
 
-/// The work of one stage, as shares of the run.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StageLoad {
-    /// Time in which it waited for no neighbour.
+/// What was found about one stage. Shares are those of the run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StageFinding {
+    /// The share in which it did not wait for others.
     pub busy: f64,
     /// `busy` without the wait for a CPU.
     pub own: f64,
-    /// Whether it had several tasks, so that `busy` and `own` are sampled and may be too high: one
-    /// task may have worked while another waited.
-    pub sampled: bool,
+    /// The part of the time in which its tasks were found at work that held nobody up: another task of it
+    /// waited for a neighbour meanwhile, as the pipe between them shows.
+    pub overlap_ns: u64,
     /// Whether it keeps to a rate: it would otherwise have slept while it waited for its reader.
     pub paced: bool,
+    /// The share in which short processes lived that it started, where they are the reason.
+    pub starting: Option<f64>,
+    /// Whether the quota of its own control group withheld most of the time that it waited for a CPU.
+    pub throttled: bool,
+    /// The pages for which it waited most of the time.
+    pub pages: Option<Pages>,
+    /// What it waited for on a socket.
+    pub limit: Option<Limit>,
+    /// The neighbour for which it waited most of its own time, and for what share of that.
+    pub waited: Option<(PipeSide, f64)>,
+    /// The share in which it waited to write to its standard error, where that was most of its time: what
+    /// it was found doing is then what the reader did.
+    pub err: Option<f64>,
 }
 
-pub(crate) fn loads(run: &Run) -> alloc::vec::Vec<StageLoad> {
-    (0..run.stages.len()).map(|position| load(run, position)).collect()
+/// Finds out about each stage.
+pub(crate) fn findings(run: &Run) -> Vec<StageFinding> {
+    (0..run.stages.len()).map(|position| finding(run, position)).collect()
 }
 
-fn load(run: &Run, position: usize) -> StageLoad {
+fn finding(run: &Run, position: usize) -> StageFinding {
     let stage = &run.stages[position];
     let times = &stage.times;
     // A hidden wait may have been for a neighbour: it makes no stage busy.
     let mut own_ns = times.own_ns() - times.unknown_ns;
-    if starting_share(run, stage).is_some() {
+    let starting = starting_share(run, stage);
+    if starting.is_some() {
         // Waiting for hundreds of short processes is the work of the stage that starts them.
         own_ns += times.stage_child_ns;
     }
@@ -58,27 +76,26 @@ fn load(run: &Run, position: usize) -> StageLoad {
         own_ns += times.output_ns;
     }
     let (mut own, mut busy) = (run.share(own_ns), run.share(own_ns + times.work_queue_ns()));
-    let sampled = !stage.single_task;
-    if sampled && busy > 0.0 {
-        let behind = 1.0 - (run.share(ahead_ns(run, position)) / busy).min(1.0);
+    let overlap_ns = if stage.single_task { 0 } else { ahead_ns(run, position) };
+    if busy > 0.0 {
+        let behind = 1.0 - (run.share(overlap_ns) / busy).min(1.0);
         (own, busy) = (own * behind, busy * behind);
     }
-    StageLoad { busy, own, sampled, paced }
-}
-
-impl Run {
-    /// Returns the share of the run in which a stage did not wait for others, as the verdict counts it.
-    pub fn busy(&self, position: usize) -> f64 {
-        if position < self.stages.len() { load(self, position).busy } else { 0.0 }
-    }
-
-    /// Returns the part of the time in which the tasks of a stage were found at work that held nobody up:
-    /// another task of it waited for a neighbour meanwhile, as the pipe between them shows.
-    pub fn overlap_ns(&self, position: usize) -> u64 {
-        match self.stages.get(position) {
-            Some(stage) if !stage.single_task => ahead_ns(self, position),
-            _ => 0,
-        }
+    let sides = [(PipeSide::Reader, times.output_ns), (PipeSide::Writer, times.input_ns)];
+    let waited = sides.into_iter().max_by_key(|(_, ns)| *ns);
+    let waited = waited.map(|(side, ns)| (side, ns as f64 / stage.wall_ns.max(1) as f64));
+    let waits_for_err = !stage.single_task && stage.err_ns * 2 >= stage.wall_ns;
+    StageFinding {
+        busy,
+        own,
+        overlap_ns,
+        paced,
+        starting,
+        throttled: around::throttled_alone(stage),
+        pages: around::pages(run, stage),
+        limit: stage.peer.as_ref().and_then(|peer| outside::limit(run, peer)),
+        waited: waited.filter(|(_, share)| *share >= 0.5),
+        err: waits_for_err.then(|| run.share(stage.err_ns)),
     }
 }
 
@@ -159,7 +176,7 @@ pub(crate) fn seems_paced(run: &Run, position: usize) -> bool {
 
 /// Returns the share of the run in which short processes lived that a stage started, if there were
 /// many, the share was large, and they did little besides starting.
-pub(crate) fn starting_share(run: &Run, stage: &Stage) -> Option<f64> {
+fn starting_share(run: &Run, stage: &Stage) -> Option<f64> {
     let started = stage.started.as_ref().filter(|s| s.likely_processes >= MANY_PROCESSES)?;
     // In a script the started processes are stages themselves.
     let cpu_ns = if run.script { run.cpu_sum_ns() } else { stage.cpu_sum_ns() };

@@ -7,45 +7,54 @@
 //! But what it sent itself is acknowledged or not; data that came out of order show a loss; and a
 //! long silence with nothing missing is the other end's.
 
-use crate::facts::{OutsideProcess, Peer, PeerKind, TcpSample, TcpWaits};
-use crate::verdict::BusyPart;
+use crate::facts::{OutsideProcess, Peer, PeerKind, Run, TcpSample, TcpWaits};
+use crate::parts::{BusyPart, parts};
+use alloc::string::String;
+use alloc::vec::Vec;
 
 /// What a stage waited for on a socket.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Limit<'a> {
-    /// A process of this host, with the parts of its time, the largest first.
-    Process(&'a OutsideProcess, [(BusyPart, u64); 2]),
+#[derive(Clone, Debug, PartialEq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Limit {
+    /// A process of this host.
+    Process {
+        /// Its program.
+        program: String,
+        /// Its id.
+        pid: i32,
+        /// The parts of its time that are worth mentioning, the largest first, as shares of the run.
+        parts: Vec<(BusyPart, f64)>,
+    },
     /// The network lost segments: this share of those that were sent, if this end sent them.
     Loss(Option<f64>),
-    /// The network delivers no faster: its rate, or the time that each round trip takes.
-    Network,
-    /// The other end does not read fast enough: its window is full.
-    FarWindow,
+    /// The network delivers no faster.
+    Network(Delay),
+    /// The other end does not read fast enough: its window is full, for this share of the writes' time.
+    FarWindow(f64),
     /// The other end sends nothing.
     FarEnd,
     /// The stage's own buffers are too small for this round trip time.
     OwnBuffer,
     /// Data came in steadily: the network or the other end.
+    #[strum(serialize = "network-or-far-end")]
     Either,
 }
 
-impl Limit<'_> {
-    /// Its name in JSON.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Limit::Process(..) => "process",
-            Limit::Loss(_) => "loss",
-            Limit::Network => "network",
-            Limit::FarWindow => "far-window",
-            Limit::FarEnd => "far-end",
-            Limit::OwnBuffer => "own-buffer",
-            Limit::Either => "network-or-far-end",
-        }
-    }
+/// What was seen of a network that delivers no faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delay {
+    /// What was written was still under way.
+    UnderWay,
+    /// What was sent had not been answered yet.
+    Unanswered,
+    /// Data stood in a queue on the way.
+    Queued,
 }
 
 /// The fewest samples of a process that are evidence.
 const ENOUGH_SAMPLES: u64 = 8;
+/// A part of its time below this share of the run is not mentioned, unless it is the largest.
+const WORTH: f64 = 0.05;
 /// A part of the wait that is at least this share of it is the reason.
 const MOST: f64 = 0.5;
 /// A connection that sent this share of its segments again lost them.
@@ -58,58 +67,39 @@ const RESOLUTION_NS: u64 = 8_000_000;
 const QUEUED: u64 = 4;
 
 /// Returns what a stage waited for, if it can be said.
-pub fn limit(peer: &Peer) -> Option<Limit<'_>> {
+pub(crate) fn limit(run: &Run, peer: &Peer) -> Option<Limit> {
+    // No process is shown with more time than the stage waited.
+    limit_within(&|ns| run.share(ns.min(peer.waited_ns)), peer)
+}
+
+fn limit_within(share: &dyn Fn(u64) -> f64, peer: &Peer) -> Option<Limit> {
     match &peer.process {
         // A socket that clients connect to: nothing comes from it.
         _ if peer.kind == PeerKind::Listening => None,
-        Some(process) if process.samples >= ENOUGH_SAMPLES => of_process(process),
+        Some(process) if process.samples >= ENOUGH_SAMPLES => Some(of_process(share, process)),
         _ => of_connection(peer.tcp.as_ref()?),
     }
 }
 
 /// Follows a process that waits for another one.
-fn of_process(process: &OutsideProcess) -> Option<Limit<'_>> {
-    let times = &process.times;
-    let parts = [
-        (BusyPart::Cpu, times.cpu_ns),
-        (BusyPart::Queue, times.queue_ns),
-        (BusyPart::Disk, times.disk_ns),
-        (BusyPart::Sleep, times.sleep_ns),
-        (BusyPart::Lock, times.lock_ns),
-        (BusyPart::Child, times.child_ns),
-        (BusyPart::File, times.file_ns),
-        (BusyPart::Device, times.device_ns),
-        (BusyPart::Stopped, times.stopped_ns),
-        (BusyPart::Socket, times.network_ns),
-        (BusyPart::Unknown, times.unknown_ns),
-    ];
-    let [first, second] = largest(&parts);
-    match &process.peer {
-        Some(next) if first.0 == BusyPart::Socket => {
-            limit(next).or(Some(Limit::Process(process, [first, second])))
-        }
-        _ => Some(Limit::Process(process, [first, second])),
-    }
+fn of_process(share: &dyn Fn(u64) -> f64, process: &OutsideProcess) -> Limit {
+    let peer = process.peer.as_deref();
+    let mut parts = parts(&process.times, peer, |_, _| process.file.clone());
+    parts.sort_by_key(|(_, ns)| core::cmp::Reverse(*ns));
+    let next = peer.filter(|_| matches!(parts[0].0, BusyPart::Socket(_)));
+    next.and_then(|next| limit_within(share, next)).unwrap_or_else(|| {
+        let parts = parts.into_iter().take(2).map(|(part, ns)| (part, share(ns))).enumerate();
+        let worth = parts.filter(|(at, (_, share))| *at == 0 || *share >= WORTH);
+        let parts = worth.map(|(_, part)| part).collect();
+        Limit::Process { program: process.program.clone(), pid: process.pid, parts }
+    })
 }
 
-/// Returns the two largest parts; of equal ones the first.
-fn largest(parts: &[(BusyPart, u64)]) -> [(BusyPart, u64); 2] {
-    let mut best = [(BusyPart::Unknown, 0); 2];
-    for part in parts {
-        if part.1 > best[0].1 {
-            best = [*part, best[0]];
-        } else if part.1 > best[1].1 {
-            best[1] = *part;
-        }
-    }
-    best
-}
-
-fn of_connection(tcp: &TcpWaits) -> Option<Limit<'static>> {
+fn of_connection(tcp: &TcpWaits) -> Option<Limit> {
     if tcp.write_ns > tcp.read_ns { of_writer(tcp) } else { of_reader(tcp) }
 }
 
-fn of_writer(tcp: &TcpWaits) -> Option<Limit<'static>> {
+fn of_writer(tcp: &TcpWaits) -> Option<Limit> {
     let since = |of: fn(&TcpSample) -> u64| of(&tcp.last).saturating_sub(of(&tcp.first));
     let busy = since(|look| look.busy_ns) as f64;
     if busy < MOST * tcp.write_ns as f64 / 2.0 {
@@ -118,12 +108,16 @@ fn of_writer(tcp: &TcpWaits) -> Option<Limit<'static>> {
     let far = since(|look| look.far_window_ns) as f64 / busy;
     let own = since(|look| look.own_buffer_ns) as f64 / busy;
     if far >= MOST && far >= own {
-        return Some(Limit::FarWindow);
+        return Some(Limit::FarWindow(far));
     }
     if own >= MOST {
         return Some(Limit::OwnBuffer);
     }
-    Some(resent(tcp).map_or(Limit::Network, |share| Limit::Loss(Some(share))))
+    Some(slow_network(tcp, Delay::UnderWay))
+}
+
+fn slow_network(tcp: &TcpWaits, delay: Delay) -> Limit {
+    resent(tcp).map_or(Limit::Network(delay), |share| Limit::Loss(Some(share)))
 }
 
 /// Returns the share of segments that were sent again, if it is notable.
@@ -134,9 +128,11 @@ fn resent(tcp: &TcpWaits) -> Option<f64> {
     (share >= LOSSY).then_some(share.min(1.0))
 }
 
-fn of_reader(tcp: &TcpWaits) -> Option<Limit<'static>> {
+fn of_reader(tcp: &TcpWaits) -> Option<Limit> {
+    let is_answer = tcp.unanswered_ns >= tcp.queued_ns;
+    let delay = if is_answer { Delay::Unanswered } else { Delay::Queued };
     let parts = [
-        (Limit::Network, tcp.unanswered_ns + tcp.gap_ns + tcp.queued_ns),
+        (Limit::Network(delay), tcp.unanswered_ns + tcp.gap_ns + tcp.queued_ns),
         (Limit::OwnBuffer, tcp.own_window_ns),
         (Limit::FarEnd, tcp.silent_ns),
         (Limit::Either, tcp.flowing_ns),
@@ -144,10 +140,8 @@ fn of_reader(tcp: &TcpWaits) -> Option<Limit<'static>> {
     let most = parts.into_iter().max_by_key(|(_, ns)| *ns)?;
     match most {
         (_, ns) if ns == 0 || (ns as f64) < MOST * tcp.read_ns as f64 => None,
-        (Limit::Network, ns) if tcp.gap_ns * 2 >= ns => Some(Limit::Loss(None)),
-        (Limit::Network, _) => {
-            Some(resent(tcp).map_or(Limit::Network, |share| Limit::Loss(Some(share))))
-        }
+        (Limit::Network(_), ns) if tcp.gap_ns * 2 >= ns => Some(Limit::Loss(None)),
+        (Limit::Network(delay), _) => Some(slow_network(tcp, delay)),
         (limit, _) => Some(limit),
     }
 }

@@ -17,14 +17,15 @@
 use crate::around::{self, CpuCause};
 use crate::facts::{LeftOpen, Run, Stage};
 use crate::limits;
-use crate::load::{self, MARGIN, StageLoad, lean};
+use crate::load::{self, MARGIN, StageFinding, lean};
 use crate::partition::Times;
 use crate::phases;
 use alloc::vec::Vec;
 
 mod reasons;
 
-pub use reasons::{Busy, BusyPart, waits_for_pages};
+pub use crate::parts::BusyPart;
+pub use reasons::Busy;
 
 /// The fewest samples from which a verdict is possible.
 const ENOUGH_SAMPLES: u64 = 8;
@@ -83,6 +84,11 @@ pub struct Verdict {
     pub finding: Finding,
     /// What else took its CPU time.
     pub around: Vec<CpuCause>,
+    /// What was found about each stage.
+    pub stages: Vec<StageFinding>,
+    /// The time that all stages together waited for a CPU, without what the quotas of their own groups
+    /// withheld.
+    pub queued_ns: u64,
 }
 
 /// A finding about a run.
@@ -134,20 +140,22 @@ const EXPLAINS: f64 = 0.5;
 
 /// Returns the two processes that asked and answered each other in turn for most of the run, if there
 /// are such: position in [`Run::exchanges`].
-pub fn lock_step(run: &Run) -> Option<usize> {
+pub(crate) fn lock_step(run: &Run) -> Option<usize> {
     let explains = |together_ns: u64| run.share(together_ns) >= EXPLAINS;
     run.exchanges.iter().position(|it| it.is_lock_step() && explains(it.together_ns))
 }
 
 /// Judges a run.
 pub fn judge(run: &Run) -> Verdict {
-    let verdict = judge_whole(run);
-    by_phases(run, &verdict).unwrap_or(verdict)
+    let stages = load::findings(run);
+    let verdict = judge_whole(run, &stages);
+    let verdict = by_phases(run, &stages, &verdict).unwrap_or(verdict);
+    Verdict { stages, queued_ns: around::queued_ns(run), ..verdict }
 }
 
 /// Judges a run whose stages held it up in turn, if the verdict on the whole does not name the one
 /// that did so for longest.
-fn by_phases(run: &Run, whole: &Verdict) -> Option<Verdict> {
+fn by_phases(run: &Run, found: &[StageFinding], whole: &Verdict) -> Option<Verdict> {
     if !matches!(
         whole.finding,
         Finding::Tie(_)
@@ -167,13 +175,17 @@ fn by_phases(run: &Run, whole: &Verdict) -> Option<Verdict> {
             return None;
         }
     }
-    let loads = load::loads(run);
-    let mut culprit = bottleneck_of(run, &workers(run), top, loads.get(top)?);
+    let mut culprit = bottleneck_of(run, &workers(run), top, found.get(top)?);
     culprit.share = run.share(longest_ns);
     let shares = held.into_iter().map(|(stage, ns)| (stage, run.share(ns))).collect();
+    Some(held_by(run, culprit, Finding::InTurn(shares)))
+}
+
+fn held_by(run: &Run, culprit: Bottleneck, finding: Finding) -> Verdict {
     let mut around = around::explain(run);
+    // Stages that filled the CPUs explain only waits for a CPU.
     around.retain(|found| culprit.reason == BusyReason::Queue || *found != CpuCause::Full);
-    Some(Verdict { culprit: Some(culprit), finding: Finding::InTurn(shares), around })
+    Verdict { culprit: Some(culprit), around, ..nobody(finding) }
 }
 
 /// Whether there are several stages, and each waited for another one for most of the run.
@@ -186,10 +198,9 @@ fn each_waits(run: &Run, work: &[usize]) -> bool {
 }
 
 /// Judges a run by what each stage did in all of it.
-fn judge_whole(run: &Run) -> Verdict {
-    let loads = load::loads(run);
+fn judge_whole(run: &Run, found: &[StageFinding]) -> Verdict {
     let work = workers(run);
-    let busy: Vec<f64> = loads.iter().map(|load| load.busy).collect();
+    let busy: Vec<f64> = found.iter().map(|stage| stage.busy).collect();
     let Some(top) = position_of_max(&busy, &work) else {
         // All the processes of a script may have been too short-lived to be seen.
         return nobody(if run.script { Finding::TooShort } else { Finding::NothingRan });
@@ -214,11 +225,11 @@ fn judge_whole(run: &Run) -> Verdict {
     }
     let mut top = top;
     let second = position_of_max(&busy, &without(&work, top));
-    if let Some(second) = second.filter(|second| are_equal(&loads, top, *second)) {
-        match slower_of_equals(run, &loads, top, second) {
+    if let Some(second) = second.filter(|second| are_equal(found, top, *second)) {
+        match slower_of_equals(run, found, top, second) {
             Some(slower) => top = slower,
             None => {
-                let own: Vec<f64> = loads.iter().map(|load| load.own).collect();
+                let own: Vec<f64> = found.iter().map(|stage| stage.own).collect();
                 let finding = match busy[top] - busy[second] < MARGIN {
                     true => Finding::Tie(in_order(&busy, top, second)),
                     false => Finding::EqualWork(in_order(&own, top, second)),
@@ -227,23 +238,19 @@ fn judge_whole(run: &Run) -> Verdict {
             }
         }
     }
-    let mut culprit = bottleneck_of(run, &work, top, &loads[top]);
-    let busy = reasons::busy(run, &run.stages[top], &loads[top]);
+    let mut culprit = bottleneck_of(run, &work, top, &found[top]);
+    let busy = reasons::busy(run, &run.stages[top], &found[top]);
     if run.script && matches!(busy, Busy::Starting(_)) {
         // The other stages are what it started: without it there were none.
         (culprit.speedup_limit, culprit.next_stage, culprit.crowded_speedup) = (None, None, None);
     }
-    let finding = Finding::HeldUp(busy);
-    let mut around = around::explain(run);
-    // Stages that filled the CPUs explain only waits for a CPU.
-    around.retain(|found| culprit.reason == BusyReason::Queue || *found != CpuCause::Full);
-    Verdict { culprit: Some(culprit), finding, around }
+    held_by(run, culprit, Finding::HeldUp(busy))
 }
 
 /// Whether two stages count as equal: by their busy time, or because their own work is equal and
 /// one only waited longer for a CPU, which is chance and not a property of the stage.
-fn are_equal(loads: &[StageLoad], top: usize, second: usize) -> bool {
-    let (first, other) = (&loads[top], &loads[second]);
+fn are_equal(found: &[StageFinding], top: usize, second: usize) -> bool {
+    let (first, other) = (&found[top], &found[second]);
     let same_work = (first.own - other.own).abs() < MARGIN && other.own >= WORKS;
     first.busy - other.busy < MARGIN || same_work
 }
@@ -253,17 +260,16 @@ fn are_equal(loads: &[StageLoad], top: usize, second: usize) -> bool {
 /// Exact and equal times stay a tie whatever the pipe shows. The pipe between them decides if a
 /// figure is sampled (several tasks), or if it confirms that one stage has more work of its own and
 /// the other only waited longer for a CPU.
-fn slower_of_equals(run: &Run, loads: &[StageLoad], top: usize, second: usize) -> Option<usize> {
-    let (first, other) = (&loads[top], &loads[second]);
-    let paced = |at: usize| loads[at].paced || load::seems_paced(run, at);
+fn slower_of_equals(run: &Run, found: &[StageFinding], top: usize, second: usize) -> Option<usize> {
+    let paced = |at: usize| found[at].paced || load::seems_paced(run, at);
     if paced(top) != paced(second) {
         return Some(if paced(top) { top } else { second });
     }
     let slower = lean::slower_of(run, top, second)?;
     let faster = if slower == top { second } else { top };
-    let confirmed = loads[slower].own - loads[faster].own >= MARGIN / 2.0;
-    let open = first.sampled || other.sampled;
-    (confirmed || open).then_some(slower)
+    let confirmed = found[slower].own - found[faster].own >= MARGIN / 2.0;
+    let is_sampled = |at: usize| !run.stages[at].single_task;
+    (confirmed || is_sampled(top) || is_sampled(second)).then_some(slower)
 }
 
 /// Returns a finding if a stage waited for longer than any was busy for the end of a pipe that
@@ -276,7 +282,7 @@ fn left_open(run: &Run, busiest: f64) -> Option<Finding> {
 }
 
 fn nobody(finding: Finding) -> Verdict {
-    Verdict { culprit: None, finding, around: Vec::new() }
+    Verdict { culprit: None, finding, around: Vec::new(), stages: Vec::new(), queued_ns: 0 }
 }
 
 /// Puts two stages in the order of the pipeline, each with its share.
@@ -318,8 +324,8 @@ fn unseen(run: &Run, work: &[usize], busiest: f64) -> Option<Finding> {
 }
 
 /// Whether the run's source or its reader held it up, and not its stages.
-pub(crate) fn is_held_from_outside(run: &Run) -> bool {
-    let busiest = load::loads(run).iter().map(|load| load.busy).fold(0.0, f64::max);
+pub(crate) fn is_held_from_outside(run: &Run, found: &[StageFinding]) -> bool {
+    let busiest = found.iter().map(|stage| stage.busy).fold(0.0, f64::max);
     outside(run, &workers(run), busiest).is_some()
 }
 
@@ -354,13 +360,13 @@ fn by_quota(run: &Run, work: &[usize]) -> Option<Verdict> {
         let finding = Finding::QuotaTie(in_order(&used, top, second));
         return Some(Verdict { around: [throttled].into(), ..nobody(finding) });
     }
-    let mut culprit = bottleneck_of(run, work, top, &StageLoad::default());
+    let mut culprit = bottleneck_of(run, work, top, &StageFinding::default());
     (culprit.reason, culprit.share) = (BusyReason::Quota, used[top]);
     let around = [throttled].into();
-    Some(Verdict { culprit: Some(culprit), finding: Finding::Quota, around })
+    Some(Verdict { culprit: Some(culprit), around, ..nobody(Finding::Quota) })
 }
 
-fn bottleneck_of(run: &Run, work: &[usize], top: usize, load: &StageLoad) -> Bottleneck {
+fn bottleneck_of(run: &Run, work: &[usize], top: usize, found: &StageFinding) -> Bottleneck {
     let own_ns = |position: &usize| limits::own_ns(run, *position);
     let longest = without(work, top).into_iter().max_by(|a, b| own_ns(a).total_cmp(&own_ns(b)));
     let next_stage = longest.filter(|position| own_ns(position) > 0.0);
@@ -368,19 +374,19 @@ fn bottleneck_of(run: &Run, work: &[usize], top: usize, load: &StageLoad) -> Bot
     let limit = limits::without_stage(run, top);
     Bottleneck {
         stage: top,
-        reason: main_reason(run, &run.stages[top], load),
-        share: load.busy,
+        reason: main_reason(&run.stages[top], found),
+        share: found.busy,
         speedup_limit: limit.filter(|_| next_stage.is_some()),
         next_stage,
         crowded_speedup: around::is_crowded(run).then(|| as_crowded(run, top)),
     }
 }
 
-fn main_reason(run: &Run, stage: &Stage, load: &StageLoad) -> BusyReason {
-    if load::starting_share(run, stage).is_some() {
+fn main_reason(stage: &Stage, found: &StageFinding) -> BusyReason {
+    if found.starting.is_some() {
         return BusyReason::Processes;
     }
-    if load.paced {
+    if found.paced {
         return BusyReason::Sleep;
     }
     let times: &Times = &stage.times;
@@ -394,10 +400,10 @@ fn main_reason(run: &Run, stage: &Stage, load: &StageLoad) -> BusyReason {
     ];
     // Of equal parts the first, so that CPU time is preferred.
     let most = parts.iter().map(|(_, ns)| *ns).max().unwrap_or(0);
-    let found = parts.iter().find(|(_, ns)| *ns == most).map(|(reason, _)| *reason);
-    match found.unwrap_or(BusyReason::Other) {
-        BusyReason::Queue if around::throttled_alone(stage).is_some() => BusyReason::Quota,
-        _ if reasons::waits_for_pages(run, stage) => BusyReason::Memory,
+    let first = parts.iter().find(|(_, ns)| *ns == most).map(|(reason, _)| *reason);
+    match first.unwrap_or(BusyReason::Other) {
+        BusyReason::Queue if found.throttled => BusyReason::Quota,
+        _ if found.pages.is_some() => BusyReason::Memory,
         reason => reason,
     }
 }

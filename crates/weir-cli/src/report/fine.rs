@@ -22,7 +22,7 @@ pub fn gaps(run: &Run, verdict: &Verdict) -> Vec<String> {
     let stages = run.stages.iter().enumerate();
     for (position, stage) in stages {
         gaps.extend(polled(run, position, stage));
-        gaps.extend(overlap(run, position, stage));
+        gaps.extend(overlap(run, position, verdict.stages[position].overlap_ns));
     }
     gaps.extend(run.pipes.iter().filter_map(|pipe| resized(run, pipe)));
     // One that is the verdict needs no second sentence.
@@ -47,12 +47,11 @@ fn untraced(traced: &Traced) -> Option<String> {
 }
 
 /// Returns a remark if tasks of a stage worked while another one of it waited for a neighbour.
-fn overlap(run: &Run, position: usize, stage: &Stage) -> Option<String> {
+fn overlap(run: &Run, position: usize, overlap_ns: u64) -> Option<String> {
     /// Less than this share of the run changes no verdict.
     const WORTH: f64 = 0.10;
-    let overlap_ns = run.overlap_ns(position);
     (run.share(overlap_ns) >= WORTH).then(|| {
-        let (name, time) = (name(position, stage), seconds(overlap_ns));
+        let (name, time) = (name(position, &run.stages[position]), seconds(overlap_ns));
         format!(
             "tasks of {name} overlapped: for {time} some worked while another one waited for a \
              neighbour; busy leaves that out"
@@ -92,7 +91,7 @@ fn resized(run: &Run, pipe: &Pipe) -> Option<String> {
 }
 
 /// Returns the other remarks, for `--verbose`.
-pub fn print(run: &Run) -> Vec<String> {
+pub fn print(run: &Run, verdict: &Verdict) -> Vec<String> {
     let mut remarks = Vec::new();
     for (position, stage) in run.stages.iter().enumerate() {
         let name = name(position, stage);
@@ -106,7 +105,9 @@ pub fn print(run: &Run) -> Vec<String> {
             remarks.push(format!("{name}: other is {parts}"));
         }
         if let Some(peer) = &stage.peer {
-            let found = outside::finding(run, peer).map_or_else(String::new, |f| format!(": {f}"));
+            let limit = verdict.stages[position].limit.as_ref();
+            let found = limit.map(|limit| format!(": {}", outside::finding(peer, limit)));
+            let found = found.unwrap_or_default();
             let peer = outside::peer_name(peer);
             remarks.push(format!("{name}: it waited on a socket for {peer}{found}"));
         }

@@ -12,8 +12,6 @@ const MOST: usize = 16;
 const LITTLE: f64 = 0.01;
 /// This share for a group inside of a stage: the text names none of its children.
 const LITTLE_INSIDE: f64 = 0.05;
-/// The largest number of programs that the sentence on the others names.
-const NAMED: usize = 4;
 /// The order in which columns are left out when the terminal is too narrow.
 const DROPS: [&str; 8] = ["longest", "shortest", "median", "from", "cpu", "rows", "times", "wall"];
 
@@ -98,16 +96,6 @@ pub fn others(run: &Run, all: bool) -> Option<String> {
             None => programs.push((name, group.instances.max(1))),
         }
     }
-    programs.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let mut names: Vec<String> = programs
-        .iter()
-        .take(NAMED)
-        .map(|(name, count)| match count {
-            1 => String::from(*name),
-            count => format!("{name} (x{count})"),
-        })
-        .collect();
-    names.extend((programs.len() > NAMED).then(|| String::from("...")));
     let most = left.iter().map(|group| run.group_share(group)).fold(0.0, f64::max);
     let (what, each) = match left.len() {
         1 => (String::from("1 more group"), ""),
@@ -117,7 +105,7 @@ pub fn others(run: &Run, all: bool) -> Option<String> {
         true => String::from("below 1 %"),
         false => format!("up to {}", percent(Some(most))),
     };
-    Some(format!("and {what}, {each}{share} of the time: {}", names.join(", ")))
+    Some(format!("and {what}, {each}{share} of the time: {}", words::programs(programs)))
 }
 
 /// Whether a group has others beside it, or ran several times: a run or a stage that is one group has

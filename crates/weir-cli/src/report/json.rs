@@ -15,6 +15,7 @@ use weir_command::json::seconds;
 use weir_doctor::advice::{Advised, Gain};
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Evidence, FailedCommand, Io, Pipe, Run, Stage};
+use weir_doctor::load::StageFinding;
 use weir_doctor::verdict::Verdict;
 use weir_measure::machine;
 
@@ -71,12 +72,7 @@ fn document(report: &Report) -> Document<'_> {
         cpus: run.cpus,
         // Nobody tells how processes ended that weir did not start.
         exit_status: run.watched.is_none().then_some(report.status),
-        stages: run
-            .stages
-            .iter()
-            .enumerate()
-            .map(|(at, stage)| self::stage(run, at, stage))
-            .collect(),
+        stages: stages(run, &report.found.verdict),
         pipes: run.pipes.iter().map(pipe).collect(),
         groups: groups::groups(report),
         jobs: run.jobs.map(groups::jobs),
@@ -109,7 +105,12 @@ fn document(report: &Report) -> Document<'_> {
     }
 }
 
-fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
+fn stages(run: &Run, verdict: &Verdict) -> Vec<Value> {
+    let stages = run.stages.iter().zip(&verdict.stages).enumerate();
+    stages.map(|(position, (of, found))| stage(run, position, of, found)).collect()
+}
+
+fn stage(run: &Run, position: usize, stage: &Stage, found: &StageFinding) -> Value {
     let times = &stage.times;
     json!({
         "index": position + 1,
@@ -117,7 +118,7 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
         "program": stage.program,
         "instances": stage.processes,
         "wall_s": seconds(stage.wall_ns),
-        "busy": run.busy(position),
+        "busy": found.busy,
         "cpu_s": seconds(times.cpu_ns),
         "user_s": seconds(stage.user_ns),
         "sys_s": seconds(stage.system_ns),
@@ -143,7 +144,7 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
         "closed_by_downstream": stage.closed_by_downstream(),
         "times_asleep": stage.times_asleep,
         "started": stage.started.as_ref().map(around::started),
-        "peer": stage.peer.as_ref().map(|peer| around::peer(run, peer)),
+        "peer": stage.peer.as_ref().map(|peer| around::peer(peer, found.limit.as_ref())),
         "files": stage.files.iter().map(around::file).collect::<Vec<_>>(),
         "quota": stage.quota.as_ref().map(around::group_quota),
         "memory_limit": stage.memory_limit.as_ref().map(around::memory_limit),

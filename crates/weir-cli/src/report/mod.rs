@@ -50,16 +50,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Puts what was found about a run into words. `remembers`: whether a later run of the same text
-    /// can use what this one showed.
-    pub fn new(
-        run: Run,
-        command: &str,
-        found: Diagnosis,
-        status: i32,
-        remembers: impl Fn(&Run) -> bool,
-    ) -> Report {
-        let advice = |advised| words::advice(&run, advised, &|| remembers(&run));
+    /// Puts what was found about a run into words.
+    pub fn new(run: Run, command: &str, found: Diagnosis, status: i32) -> Report {
+        let advice = |advised| words::advice(&run, advised);
         Report {
             verdict: words::held_up(&run, &found),
             advice: found.advice.iter().map(advice).collect(),

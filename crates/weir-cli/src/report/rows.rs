@@ -1,14 +1,11 @@
 //! The choice of the stages that get a row. A script may start hundreds of commands that lived too
 //! briefly to be measured: these share one line.
 
-use super::words::mark_word;
+use super::words::{self, mark_word};
 use std::collections::BTreeMap;
 use weir_command::units::seconds;
 use weir_doctor::facts::{FoundGroup, Run, Stage};
 use weir_doctor::verdict::Verdict;
-
-/// The largest number of commands that this line names.
-const NAMED: usize = 4;
 
 /// The stages that get rows, and one line on the others.
 pub struct ShownRows {
@@ -74,15 +71,6 @@ fn sentence(stages: &[&Stage], why: &str) -> String {
         *programs.entry(name.unwrap_or("unnamed")).or_default() += stage.processes.max(1);
     }
     let count: u64 = programs.values().sum();
-    let mut programs: Vec<(&str, u64)> = programs.into_iter().collect();
-    programs.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let said = programs.iter().take(NAMED).map(|(name, count)| match count {
-        1 => String::from(*name),
-        count => format!("{name} (x{count})"),
-    });
-    let mut said = said.collect::<Vec<_>>().join(", ");
-    if programs.len() > NAMED {
-        said.push_str(", ...");
-    }
-    format!("and {count} more commands, {why}: {said}")
+    let programs = words::programs(programs.into_iter().collect());
+    format!("and {count} more commands, {why}: {programs}")
 }

@@ -3,6 +3,7 @@
 use super::layout::{Column, Grid, Name};
 use weir_command::units::{bytes, capacity, count, ending, percent, rate, seconds};
 use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
+use weir_doctor::load::StageFinding;
 
 /// The order in which columns are left out when the terminal is too narrow. Statuses are the first, but
 /// only if all stages succeeded.
@@ -13,15 +14,20 @@ const PIPE_DROPS: [&str; 5] = ["most", "passed", "size", "fill", "empty"];
 const ENDS: &str = "exit";
 
 /// Returns the three tables, before they are fitted to a width.
-pub fn grids(run: &Run, shown: &[usize]) -> [Grid; 3] {
+pub fn grids(run: &Run, found: &[StageFinding], shown: &[usize]) -> [Grid; 3] {
     let shown_pipe = |pipe: &&Pipe| shown.contains(&pipe.from) && shown.contains(&pipe.to);
     let between: Vec<&Pipe> = run.pipes.iter().filter(shown_pipe).collect();
-    [times(run, shown), data(run, shown), pipes(run, &between)]
+    [times(run, found, shown), data(run, shown), pipes(run, &between)]
 }
 
 /// Returns the tables as lines, in order. The first line of each is its head.
-pub fn tables(run: &Run, shown: &[usize], width: usize) -> Vec<Vec<String>> {
-    let [mut times, mut data, mut pipes] = grids(run, shown);
+pub fn tables(
+    run: &Run,
+    found: &[StageFinding],
+    shown: &[usize],
+    width: usize,
+) -> Vec<Vec<String>> {
+    let [mut times, mut data, mut pipes] = grids(run, found, shown);
     let trouble = shown.iter().any(|position| !ended_well(&run.stages[*position]));
     let drops = if trouble { &TIME_DROPS[1..] } else { &TIME_DROPS[..] };
     times.fit(width, drops);
@@ -60,13 +66,13 @@ fn names(run: &Run, shown: &[usize]) -> Vec<Name> {
 }
 
 /// Returns the table of where each stage's wall time went.
-fn times(run: &Run, shown: &[usize]) -> Grid {
+fn times(run: &Run, found: &[StageFinding], shown: &[usize]) -> Grid {
     let stages = || shown.iter().map(|position| (*position, &run.stages[*position]));
     let time =
         |title, of: fn(&Stage) -> u64| column(title, stages().map(|(_, stage)| seconds(of(stage))));
     let busy = |position: usize, stage: &Stage| match stage.wall_ns {
         0 => String::from("-"),
-        _ => percent(Some(run.busy(position))),
+        _ => percent(Some(found[position].busy)),
     };
     let mut columns = vec![
         time("wall", |stage| stage.wall_ns),

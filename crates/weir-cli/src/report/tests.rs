@@ -6,29 +6,17 @@ use weir_doctor::diagnosis::{Diagnosis, diagnose};
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Evidence, FailedCommand, Io, Line, Pipe, Stage};
 use weir_doctor::failures::Role;
-use weir_doctor::partition::Times;
 
 const MS: u64 = 1_000_000;
 
-fn stage(label: &str, wall_ms: u64, [cpu, queue, input, output, sleep]: [u64; 5]) -> Stage {
-    let times = Times {
-        cpu_ns: cpu * MS,
-        queue_ns: queue * MS,
-        input_ns: input * MS,
-        output_ns: output * MS,
-        sleep_ns: sleep * MS,
-        ..Times::default()
-    };
+fn stage(label: &str, wall_ms: u64, times: [u64; 5]) -> Stage {
+    let plain = words::tests::stage(label, times);
     Stage {
-        label: label.to_owned(),
-        program: label.split(' ').next().unwrap_or("").to_owned(),
         processes: 1,
         wall_ns: wall_ms * MS,
-        times,
-        single_task: true,
         most_tasks: 1,
-        user_ns: cpu * MS * 3 / 4,
-        system_ns: cpu * MS / 4,
+        user_ns: plain.user_ns * 3 / 4,
+        system_ns: plain.user_ns / 4,
         cpu_evidence: Evidence::Exact,
         samples: 210,
         io: Some(Io {
@@ -41,7 +29,7 @@ fn stage(label: &str, wall_ms: u64, [cpu, queue, input, output, sleep]: [u64; 5]
         max_rss_bytes: Some(9_100_000),
         max_rss_evidence: Evidence::Exact,
         ending: Some(Ending::Code(0)),
-        ..Stage::default()
+        ..plain
     }
 }
 

@@ -8,10 +8,10 @@ use anstyle::{AnsiColor, Style};
 use weir_command::units::words::of_cpus;
 use weir_command::units::{seconds, signal_name};
 use weir_command::widths::wrap;
-use weir_doctor::ending::{Ending, SIGPIPE};
+use weir_doctor::ending::Ending;
 use weir_doctor::ends::EndRemark;
 use weir_doctor::facts::Run;
-use weir_doctor::failures::{Role, shell_status};
+use weir_doctor::failures::Role;
 use weir_policy::text::printable;
 
 /// The verdict's first line is repeated before the advice if more lines than this lie between: the top may
@@ -81,7 +81,11 @@ fn body(report: &Report, page: &mut Page) {
         page.sentence(&others, Style::new());
     }
     let rows = rows::choose(run, &report.found.verdict, all);
-    for (number, table) in tables::tables(run, &rows.shown, page.look.columns).iter().enumerate() {
+    for (number, table) in
+        tables::tables(run, &report.found.verdict.stages, &rows.shown, page.look.columns)
+            .iter()
+            .enumerate()
+    {
         // A table without rows is left out.
         page.table(if table.len() > 1 { table } else { &[] });
         if let Some(folded) = rows.folded.as_ref().filter(|_| number == 0) {
@@ -95,7 +99,7 @@ fn body(report: &Report, page: &mut Page) {
         page.sentence(&sentence, Style::new());
     }
     if all {
-        for sentence in fine::print(run) {
+        for sentence in fine::print(run, &report.found.verdict) {
             page.sentence(&sentence, Style::new().dimmed());
         }
     }
@@ -213,10 +217,12 @@ fn remarks(report: &Report) -> Vec<(bool, String)> {
             remarks.push(remark);
         }
     }
-    remarks.extend(run.failed.iter().find(|failed| failed.role != Role::Other).map(|failed| {
-        let left = shell_status(failed.ending) == 128 + SIGPIPE;
-        (!left, words::failed_last(failed))
-    }));
+    remarks.extend(
+        run.failed
+            .iter()
+            .find(|failed| failed.role != Role::Other)
+            .map(|failed| (!failed.ending.is_broken_pipe(), words::failed_last(failed))),
+    );
     let unknown =
         "which of its commands failed is not known: the kernel did not report how they ended";
     remarks.extend(report.found.failed_unknown.then(|| (false, String::from(unknown))));

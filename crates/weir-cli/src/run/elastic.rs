@@ -10,10 +10,12 @@ use super::status::lossy_buffers;
 use crate::args::Elastic;
 use crate::report::Report;
 use std::cell::OnceCell;
+use std::path::Path;
 use weir_command::fault::{Fault, print_message};
 use weir_command::units::ending;
-use weir_doctor::advice::{AdviceKind, Refuted};
+use weir_doctor::advice::{AdviceKind, Refuted, Surroundings};
 use weir_doctor::facts::{Pipe, Run};
+use weir_measure::programs::find_program;
 use weir_measure::runner::{Launch, StageSpec, files_suffice};
 
 /// The text of an inserted stage in a report.
@@ -141,36 +143,39 @@ pub fn report_losses(run: &Run) {
     }
 }
 
-/// What earlier runs of the same text showed, read where it is asked for.
-pub struct Past<'a> {
+/// This host, and what earlier runs of the same text showed, read where it is asked for.
+pub struct Around<'a> {
+    run: &'a Run,
     command: &'a str,
     memory: OnceCell<Option<Memory>>,
 }
 
-impl<'a> Past<'a> {
+impl<'a> Around<'a> {
     /// Nothing is read yet.
-    pub fn new(command: &'a str) -> Past<'a> {
-        Past { command, memory: OnceCell::new() }
+    pub fn new(run: &'a Run, command: &'a str) -> Around<'a> {
+        Around { run, command, memory: OnceCell::new() }
     }
 
-    fn memory(&self, run: &Run) -> Option<&Memory> {
-        let read = || evidence::usable(&evidence::place().filter(|_| !run.script)?);
+    fn memory(&self) -> Option<&Memory> {
+        let read = || evidence::usable(&evidence::place().filter(|_| !self.run.script)?);
         self.memory.get_or_init(read).as_ref()
     }
+}
 
-    /// Whether weir remembers what a run shows, so that a later one can use it.
-    pub fn remembers(&self, run: &Run) -> bool {
-        self.memory(run).is_some()
+impl Surroundings for Around<'_> {
+    fn has_program(&self, name: &str) -> bool {
+        find_program(Path::new(name)).is_some()
     }
 
-    /// Returns advice that was tried and gained nothing.
-    pub fn refuted(&self, run: &Run) -> Vec<Refuted> {
+    fn refuted(&self) -> Vec<Refuted> {
         let pipeline = evidence::pipeline_key(self.command);
-        let known = self.memory(run).into_iter().flat_map(|memory| &memory.refuted);
-        known
-            .filter(|known| known.pipeline == pipeline)
-            .flat_map(|known| here(run, known))
-            .collect()
+        let known = self.memory().into_iter().flat_map(|memory| &memory.refuted);
+        let known = known.filter(|known| known.pipeline == pipeline);
+        known.flat_map(|known| here(self.run, known)).collect()
+    }
+
+    fn remembers(&self) -> bool {
+        self.memory().is_some()
     }
 }
 

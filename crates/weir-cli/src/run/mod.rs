@@ -29,15 +29,12 @@ use crate::report::{self, Report};
 use outputs::Outputs;
 use pages::Pages;
 pub use sh::sh;
-use std::path::Path;
 use std::process::ExitCode;
 pub use watching::watch_running;
 use weir_command::fault::{Fault, print_message};
 use weir_command::output::check_distinct;
-use weir_doctor::advice::{Refuted, Surroundings};
 use weir_doctor::diagnosis::diagnose;
 use weir_doctor::facts::Run;
-use weir_measure::programs::find_program;
 use weir_measure::runner::{self, Job};
 
 /// Runs the verb.
@@ -84,7 +81,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     }
     outputs.write(&report, report::text, report::json);
     pages.write(&report);
-    Ok(ending.take())
+    Ok(status::take(ending))
 }
 
 /// The text has only blanks and comments. A shell then does nothing and succeeds.
@@ -99,23 +96,6 @@ fn nothing(options: &RunOptions, job: &Job) -> Result<ExitCode, Fault> {
 
 /// Finds out about a run of this command, and puts it into words.
 fn judge(run: Run, command: &str, status: i32) -> Report {
-    let past = elastic::Past::new(command);
-    let found = diagnose(&run, command, &Around { run: &run, past: &past });
-    Report::new(run, command, found, status, |run| past.remembers(run))
-}
-
-/// This host, and what earlier runs showed.
-struct Around<'a> {
-    run: &'a Run,
-    past: &'a elastic::Past<'a>,
-}
-
-impl Surroundings for Around<'_> {
-    fn has_program(&self, name: &str) -> bool {
-        find_program(Path::new(name)).is_some()
-    }
-
-    fn refuted(&self) -> Vec<Refuted> {
-        self.past.refuted(self.run)
-    }
+    let found = diagnose(&run, command, &elastic::Around::new(&run, command));
+    Report::new(run, command, found, status)
 }

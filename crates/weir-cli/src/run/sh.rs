@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 use weir_command::fault::{Fault, die, print_message};
-use weir_command::status::{shell_code, unstarted_code};
+use weir_command::status::unstarted_code;
 use weir_command::sys::{closed_standard_descriptors, sigpipe_was_ignored};
 use weir_command::units::parse;
 use weir_doctor::ending::Ending;
@@ -83,7 +83,7 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
         return Ok(become_bash(&words));
     }
     let ending = run.ending.unwrap_or(Ending::Code(1));
-    outputs.append(&judge(run, &label, shell_code(ending)));
+    outputs.append(&judge(run, &label, ending.shell_status()));
     Ok(match ending {
         Ending::Code(code) => ExitCode::from(code as u8),
         Ending::Signal(signal) => die(signal),

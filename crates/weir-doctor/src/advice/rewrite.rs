@@ -31,6 +31,8 @@ pub struct Advised {
     pub rereads: Option<Rereads>,
     /// Why there were too few CPUs.
     pub scarcity: Option<Scarcity>,
+    /// Whether a later run of the same command can put the buffer in by itself.
+    pub remembered: bool,
 }
 
 impl Advised {
@@ -43,13 +45,20 @@ impl Advised {
         let instead = is(AdviceKind::ParallelCompressor).then(|| programs::instead(label, &has));
         let changes = rewrite(run, &advice, &has);
         let rereads = if is(AdviceKind::OnePass) { rereads(run) } else { None };
+        let scarcity = match advice.stage {
+            Some(at) => {
+                run.stages.get(at).and_then(|stage| stage.quota.clone()).map(Scarcity::Group)
+            }
+            None => scarcity(run),
+        };
         Advised {
             command: changes.as_ref().and_then(|changes| apply(command, &labels, changes)),
             changes,
             instead: instead.flatten(),
             hint: hint(run, &advice, rereads),
             rereads,
-            scarcity: if is(AdviceKind::MoreCpus) { scarcity(run) } else { None },
+            scarcity: scarcity.filter(|_| is(AdviceKind::MoreCpus)),
+            remembered: is(AdviceKind::ElasticBuffer) && !run.script && around.remembers(),
             advice,
         }
     }

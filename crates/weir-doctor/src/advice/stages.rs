@@ -4,7 +4,6 @@ use super::tools::{has_too_little, shared_out, used_one_cpu};
 use super::{Advice, AdviceKind, Gain, estimate, weight};
 use crate::facts::{Run, Stage};
 use crate::limits::{self, are_tiny};
-use crate::load::starting_share;
 use crate::programs;
 use crate::verdict::{Bottleneck, Finding, Verdict};
 
@@ -27,10 +26,10 @@ const SMALLER: u64 = 2;
 
 /// Advises fewer processes, where a loop spends most of its time starting them. A program that
 /// starts a few before its own work (a wrapper of an interpreter, say) has no loop to rewrite.
-pub(super) fn fewer_processes(run: &Run, position: usize) -> Option<Advice> {
+pub(super) fn fewer_processes(run: &Run, verdict: &Verdict, position: usize) -> Option<Advice> {
     let stage = &run.stages[position];
     let started = stage.started.as_ref()?;
-    let share = starting_share(run, stage)?;
+    let share = verdict.stages.get(position)?.starting?;
     let long_ns = run.wall_ns as f64 * share;
     let rate_per_s = started.likely_processes as f64 * 1e9 / long_ns.max(1.0);
     let worth = share >= MOST_OF_THE_TIME && rate_per_s >= MANY_PER_S && long_ns >= LOOP_NS;
@@ -53,7 +52,7 @@ pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) ->
     let stage = run.stages.get(position).filter(|stage| !stage.relay)?;
     // One that waits for an answer must send its question at once.
     let asks = matches!(verdict.finding, Finding::LockStep(_));
-    if asks || starting_share(run, stage).is_some() {
+    if asks || verdict.stages.get(position)?.starting.is_some() {
         return None;
     }
     let io = stage.io.unwrap_or_default();

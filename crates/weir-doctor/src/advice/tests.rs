@@ -151,7 +151,7 @@ fn full_cpus_ask_for_more_only_when_stages_waited_for_them() {
 fn a_cpu_that_is_full_of_one_stage_s_work_is_not_asked_for_twice() {
     let mut alone = run(vec![stage("cut", [200, 150, 0, 0]), stage("sort", [780, 150, 50, 0])]);
     alone.cpus = 1.0;
-    assert_eq!(scarcity(&alone), Some(Scarcity::Full));
+    assert_eq!(scarcity(&alone), Some(Scarcity::Full(300 * MS)));
     assert_eq!(kinds(&alone), vec![]);
     alone.stages[0].times.queue_ns = 700 * MS;
     assert_eq!(kinds(&alone), vec![AdviceKind::MoreCpus]);

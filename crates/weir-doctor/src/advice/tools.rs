@@ -126,7 +126,7 @@ pub(super) fn used_one_cpu(stage: &Stage) -> bool {
 
 /// Returns the threads that a stage should have: the CPUs shared out by the CPU time that each
 /// stage used.
-pub fn threads(run: &Run, position: usize) -> u32 {
+pub(super) fn threads(run: &Run, position: usize) -> u32 {
     let share = run.stages[position].cpu_sum_ns() as f64 / run.cpu_sum_ns().max(1) as f64;
     libm::round(run.usable_cpus() * share).max(1.0) as u32
 }

@@ -1,7 +1,7 @@
 //! Pipelines that are the same one again: those of a loop are accounted together.
 
 use super::lines::{fits_several, place_of};
-use super::{Instance, ScriptPipeline, SeenProcess, is_fork, line_of};
+use super::{Instance, ScriptPipeline, SeenProcess, above, is_fork, line_of};
 use crate::programs::is_posix_shell;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -267,9 +267,7 @@ fn kind(seen: &[SeenProcess], class: &Class, options: bool) -> Kind {
 /// Returns who started a process. The shell has a copy of itself run a function within a pipeline,
 /// another one each time: these count as the shell.
 fn starter(seen: &[SeenProcess], at: usize) -> Option<usize> {
-    let above = |at: &usize| seen.get(*at).and_then(|process| process.parent);
-    let mut above = core::iter::successors(above(&at), above).take(seen.len());
-    above.find(|at| !is_fork(seen, *at) && !is_helper(seen, *at))
+    above(seen, at).find(|at| !is_fork(seen, *at) && !is_helper(seen, *at))
 }
 
 /// Whether a process is the shell that another program has run a text: `system`, a recipe of make, a

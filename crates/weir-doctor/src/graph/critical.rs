@@ -1,7 +1,7 @@
 //! The critical path: which process was waited for, one after the other, from the end of the run
 //! backwards.
 
-use super::{Instance, SeenProcess, instances, serves};
+use super::{Instance, SeenProcess, above, instances, is_below, serves};
 use crate::programs::is_organizer;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -91,9 +91,7 @@ pub fn critical_path(
 fn works(seen: &[SeenProcess], at: usize) -> bool {
     let is_first = |at: usize| seen[at].parent.is_none() && seen.len() > 1;
     let organizes = |at: usize| is_first(at) || seen[at].waits || is_organizer(&seen[at].program);
-    let parent = |at: &usize| seen[*at].parent.filter(|parent| *parent < seen.len());
-    let mut above = core::iter::successors(parent(&at), parent).take(seen.len());
-    !organizes(at) && above.all(organizes) && !serves(seen, at)
+    !organizes(at) && above(seen, at).all(organizes) && !serves(seen, at)
 }
 
 /// Whether two processes that no pipe joins ran at the same time.
@@ -135,9 +133,10 @@ fn before(
     let is_new = |other: usize| path.iter().all(|(known, _)| *known != other);
     let mut child = at;
     loop {
-        let parent = seen[child].parent.filter(|parent| *parent < seen.len())?;
+        let parent = above(seen, child).next()?;
         let from_ns = seen[child].start_ns;
-        let among = |other: usize| is_new(other) && is_at_or_below(seen, other, parent);
+        let is_under = |other: usize| other == parent || is_below(seen, other, parent);
+        let among = |other: usize| is_new(other) && is_under(other);
         let found = last_before(seen, works, from_ns, &among);
         // After a longer pause something else was waited for, which was not seen.
         if let Some(found) = found.filter(|at| seen[*at].end_ns + slack_ns >= from_ns) {
@@ -145,10 +144,6 @@ fn before(
         }
         child = parent;
     }
-}
-
-fn is_at_or_below(seen: &[SeenProcess], at: usize, ancestor: usize) -> bool {
-    at == ancestor || super::is_below(seen, at, ancestor)
 }
 
 /// Returns the commands of a pipeline, without what these started themselves.

@@ -1,6 +1,6 @@
 //! How many jobs a build ran at once.
 
-use super::SeenProcess;
+use super::{SeenProcess, above};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
@@ -32,13 +32,10 @@ pub fn jobs(seen: &[SeenProcess]) -> Option<Jobs> {
     // A job that is a build itself is none: its jobs are.
     let mut inner = BTreeSet::new();
     for at in (0..seen.len()).filter(|at| is_tool(*at)) {
-        let above = |at: &usize| seen[*at].parent.filter(|parent| *parent < seen.len());
-        inner.extend(core::iter::successors(Some(at), above).take(seen.len()));
+        inner.insert(at);
+        inner.extend(above(seen, at));
     }
-    let of_tool = |at: &usize| {
-        let parent = seen[*at].parent.filter(|parent| *parent < seen.len());
-        parent.is_some_and(is_tool) && !inner.contains(at)
-    };
+    let of_tool = |at: &usize| above(seen, *at).next().is_some_and(is_tool) && !inner.contains(at);
     let jobs: Vec<usize> = (0..seen.len()).filter(of_tool).collect();
     let mut changes: Vec<(u64, i64)> =
         jobs.iter().flat_map(|at| [(seen[*at].start_ns, 1), (seen[*at].end_ns, -1)]).collect();

@@ -39,6 +39,21 @@ fn run(groups: &[&[Stage]]) -> Run {
     run
 }
 
+/// Judges its groups and its stages.
+fn judged(run: &Run) -> (Vec<GroupFinding>, Verdict) {
+    (run.groups.iter().map(GroupFinding::of).collect(), verdict::judge(run))
+}
+
+fn whole(run: &Run, parts: &[Part]) -> Option<Verdict> {
+    let (groups, flat) = judged(run);
+    super::whole(run, parts, &groups, &flat)
+}
+
+fn advise(run: &Run, parts: &[Part], refuted: &dyn Fn() -> Vec<Refuted>) -> Vec<Advice> {
+    let (groups, flat) = judged(run);
+    super::advise(run, parts, &groups, &flat, refuted)
+}
+
 fn three() -> Run {
     run(&[
         &[stage("cut", 300, 20), stage("sort", 300, 280)],

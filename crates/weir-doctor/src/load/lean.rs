@@ -10,8 +10,10 @@ const CLEARLY: f64 = 2.0;
 
 /// The stage on one side of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PipeSide {
+pub enum PipeSide {
+    /// The one before it.
     Writer,
+    /// The one behind it.
     Reader,
 }
 

@@ -17,6 +17,16 @@ fn process(program: &str, times: Times) -> OutsideProcess {
     }
 }
 
+/// What limited a run of a second.
+fn limit(peer: &Peer) -> Option<Limit> {
+    super::limit(&crate::made::run(Vec::new()), peer)
+}
+
+/// Its name in JSON.
+fn word(tcp: TcpWaits) -> Option<&'static str> {
+    limit(&with_tcp(tcp)).map(<&str>::from)
+}
+
 fn with_process(process: OutsideProcess) -> Peer {
     Peer { process: Some(Box::new(process)), waited_ns: 1000 * MS, ..Peer::default() }
 }
@@ -29,9 +39,9 @@ fn with_tcp(tcp: TcpWaits) -> Peer {
 fn a_process_of_this_host_is_judged_by_what_it_does() {
     let computes = Times { cpu_ns: 930 * MS, network_ns: 40 * MS, ..Times::default() };
     let peer = with_process(process("postgres", computes));
-    let Some(Limit::Process(found, parts)) = limit(&peer) else { panic!("{peer:?}") };
-    assert_eq!(found.program, "postgres");
-    assert_eq!(parts, [(BusyPart::Cpu, 930 * MS), (BusyPart::Socket, 40 * MS)]);
+    let Some(Limit::Process { program, parts, .. }) = limit(&peer) else { panic!("{peer:?}") };
+    assert_eq!(program, "postgres");
+    assert_eq!(parts, [(BusyPart::Cpu, 0.93)], "what took 4 % is not worth a word");
     // Hardly seen: nothing is said of it.
     let peer = with_process(OutsideProcess { samples: 3, ..process("postgres", computes) });
     assert_eq!(limit(&peer), None);
@@ -44,12 +54,13 @@ fn a_chain_of_processes_is_followed_to_the_one_that_works() {
     let behind = with_process(process("postgres", sleeps));
     let before = OutsideProcess { peer: Some(Box::new(behind)), ..process("pgbouncer", waits) };
     let peer = with_process(before.clone());
-    let Some(Limit::Process(found, _)) = limit(&peer) else { panic!("{peer:?}") };
-    assert_eq!(found.program, "postgres");
+    let Some(Limit::Process { program, .. }) = limit(&peer) else { panic!("{peer:?}") };
+    assert_eq!(program, "postgres");
     // What is not known behind it does not hide it.
     let peer = with_process(OutsideProcess { peer: Some(Box::default()), ..before });
-    let Some(Limit::Process(found, parts)) = limit(&peer) else { panic!("{peer:?}") };
-    assert_eq!((found.program.as_str(), parts[0].0), ("pgbouncer", BusyPart::Socket));
+    let Some(Limit::Process { program, parts, .. }) = limit(&peer) else { panic!("{peer:?}") };
+    assert_eq!(program, "pgbouncer");
+    assert_eq!(parts, [(BusyPart::Socket(Some(Box::default())), 0.99)]);
 }
 
 /// A writer that waited a second, with these shares of the busy time in percent.
@@ -74,13 +85,12 @@ fn a_socket_that_clients_connect_to_limits_nobody() {
 
 #[test]
 fn a_writer_s_kernel_divides_the_time() {
-    let of = |tcp: TcpWaits| limit(&with_tcp(tcp)).map(|limit| limit.word());
-    assert_eq!(of(writer(100, 0, 0, 0)), Some("network"));
-    assert_eq!(of(writer(100, 5, 5, 9)), Some("network"));
-    assert_eq!(of(writer(100, 5, 5, 60)), Some("loss"));
-    assert_eq!(of(writer(100, 80, 5, 60)), Some("far-window"));
-    assert_eq!(of(writer(100, 20, 70, 0)), Some("own-buffer"));
-    assert_eq!(of(writer(10, 0, 0, 0)), None, "it was hardly busy");
+    assert_eq!(word(writer(100, 0, 0, 0)), Some("network"));
+    assert_eq!(word(writer(100, 5, 5, 9)), Some("network"));
+    assert_eq!(word(writer(100, 5, 5, 60)), Some("loss"));
+    assert_eq!(word(writer(100, 80, 5, 60)), Some("far-window"));
+    assert_eq!(word(writer(100, 20, 70, 0)), Some("own-buffer"));
+    assert_eq!(word(writer(10, 0, 0, 0)), None, "it was hardly busy");
     let peer = with_tcp(writer(100, 0, 0, 60));
     assert_eq!(limit(&peer), Some(Limit::Loss(Some(0.06))));
 }
@@ -90,7 +100,7 @@ fn the_figures_before_the_first_look_do_not_count() {
     let mut tcp = writer(100, 80, 0, 100);
     tcp.first = TcpSample { busy_ns: 100 * MS, far_window_ns: 795 * MS, ..TcpSample::default() };
     (tcp.first.sent_segments, tcp.first.resent_segments) = (500, 100);
-    assert_eq!(limit(&with_tcp(tcp)).map(|limit| limit.word()), Some("network"));
+    assert_eq!(word(tcp), Some("network"));
 }
 
 /// A reader's waits of 10 ms each; each step changes the connection as it says.
@@ -104,7 +114,7 @@ fn reader(steps: usize, step: impl Fn(usize, &mut TcpSample)) -> Option<&'static
     }
     let parts = tcp.unanswered_ns + tcp.gap_ns + tcp.own_window_ns + tcp.queued_ns;
     assert_eq!(parts + tcp.flowing_ns + tcp.silent_ns, tcp.read_ns);
-    limit(&with_tcp(tcp)).map(|limit| limit.word())
+    word(tcp)
 }
 
 #[test]

@@ -7,7 +7,7 @@ use weir_doctor::facts::{
     FileWait, GroupQuota, Host, LeftOpen, MemoryLimit, OutsideProcess, Peer, Program, Quota, Run,
     Started, TcpSample, TcpWaits, Traced, Watched, WatchedPipe,
 };
-use weir_doctor::outside;
+use weir_doctor::outside::Limit;
 use weir_doctor::partition::Times;
 
 pub fn host(host: &Host) -> Value {
@@ -60,15 +60,15 @@ pub fn started(started: &Started) -> Value {
     })
 }
 
-pub fn peer(run: &Run, peer: &Peer) -> Value {
+pub fn peer(peer: &Peer, limit: Option<&Limit>) -> Value {
     json!({
         "kind": peer.kind.as_ref(),
         "address": peer.address,
         "program": peer.program,
         "pid": peer.pid,
         "waited_s": seconds(peer.waited_ns),
-        "limit": outside::limit(peer).map(|limit| limit.word()),
-        "finding": words::outside::finding(run, peer),
+        "limit": limit.map(<&str>::from),
+        "finding": limit.map(|limit| words::outside::finding(peer, limit)),
         "process": peer.process.as_ref().map(|process| self::process(process)),
         "tcp": peer.tcp.as_ref().map(tcp),
         "text": words::outside::peer_name(peer),

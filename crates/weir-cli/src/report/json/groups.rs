@@ -1,7 +1,7 @@
 //! The groups of a run, its critical path, and the processes that weir did not see.
 
 use super::super::{Report, words};
-use super::{pipe, stage, verdict};
+use super::{pipe, stages, verdict};
 use serde_json::{Value, json};
 use weir_command::json::seconds;
 use weir_doctor::facts::Run;
@@ -11,13 +11,12 @@ use weir_doctor::verdict::Verdict;
 
 pub fn groups(report: &Report) -> Vec<Value> {
     let all = report.run.groups.iter().zip(&report.found.groups).enumerate();
-    all.map(|(at, (found, judged))| group(&report.run, at, found, judged)).collect()
+    all.map(|(at, (found, judged))| group(&report.run, at, found, &judged.verdict)).collect()
 }
 
 fn group(run: &Run, position: usize, group: &FoundGroup, judged: &Verdict) -> Value {
     let of = &group.run;
     let text = words::verdict(of, judged);
-    let stages = of.stages.iter().enumerate().map(|(at, row)| stage(of, at, row));
     let (cpu_ns, cpu_evidence) = group.cpu();
     let each = |ns: u64| group.has_spread().then(|| seconds(ns));
     json!({
@@ -44,7 +43,7 @@ fn group(run: &Run, position: usize, group: &FoundGroup, judged: &Verdict) -> Va
             "max": each(group.spread.max_ns),
             "sum": seconds(group.spread.sum_ns),
         },
-        "stages": stages.collect::<Vec<_>>(),
+        "stages": stages(of, judged),
         "pipes": of.pipes.iter().map(pipe).collect::<Vec<_>>(),
         "verdict": verdict(judged, &text),
     })

@@ -8,7 +8,7 @@ use crate::report::{Report, words};
 use weir_command::html::{section, shown};
 use weir_command::units::words::count;
 use weir_command::units::{percent, seconds};
-use weir_doctor::facts::{FoundGroup, Lane, Run};
+use weir_doctor::facts::{FoundGroup, Lane};
 
 /// A group with a smaller share of the time stands with the other little ones.
 const LITTLE: f64 = 0.005;
@@ -44,7 +44,7 @@ fn rows(report: &Report, mut groups: Vec<usize>, is_script: bool) -> String {
     groups.sort_by_key(|at| std::cmp::Reverse(run.groups[*at].own_ns()));
     let course = run.history.as_ref().map(|history| Course::new(history, run.wall_ns));
     let course = course.as_ref();
-    let is_large = |at: &usize| share(run, &run.groups[*at]) >= LITTLE;
+    let is_large = |at: &usize| run.group_share(&run.groups[*at]) >= LITTLE;
     let large = groups.iter().filter(|at| is_large(at)).count().clamp(1, MOST).min(groups.len());
     let key = |course: &Course| if is_script { course.key() } else { String::new() };
     let mut html = course.map_or_else(String::new, |course| key(course) + &course.axis());
@@ -73,7 +73,7 @@ fn folded(summary: &str, inside: &str) -> String {
 fn row(report: &Report, at: usize, course: Option<&Course>, is_open: bool) -> String {
     let run = &report.run;
     let group = &run.groups[at];
-    let (part, name) = (percent(Some(share(run, group))), words::name(group));
+    let (part, name) = (percent(Some(run.group_share(group))), words::name(group));
     let when = facts(group).join(", ");
     let title = format!("{part} of the time: {} {name}: {when}", at + 1);
     let band = |course: &Course| course.group(&title, &group.spans, &lanes_of(course, group));
@@ -95,12 +95,12 @@ fn inside(report: &Report, at: usize, course: Option<&Course>) -> String {
     let mut html = words::why(group, &report.found.groups[at])
         .map_or_else(String::new, |why| format!("<p>{}</p>\n", shown(&why)));
     // Those of a script have the numbers that they have in the report.
-    let (of, first) = match group.first_stage {
-        Some(first) => (run, first),
-        None => (&group.run, 0),
+    let (of, verdict, first) = match group.first_stage {
+        Some(first) => (run, &report.found.verdict, first),
+        None => (&group.run, &report.found.groups[at].verdict, 0),
     };
     let stages: Vec<usize> = (first..first + group.run.stages.len()).collect();
-    let [times, data, pipes] = grids(of, &stages);
+    let [times, data, pipes] = grids(of, &verdict.stages, &stages);
     html += &table("stage", &times);
     html += &table("stage", &data);
     html += &table("pipe", &pipes);
@@ -121,12 +121,6 @@ fn lanes_of<'a>(course: &Course<'a>, group: &FoundGroup) -> Vec<&'a Lane> {
         .collect();
     lanes.sort_by_key(|lane| (lane.stage, lane.first));
     lanes
-}
-
-/// The share of the run, or of the stage.
-fn share(run: &Run, group: &FoundGroup) -> f64 {
-    let whole_ns = group.inside.map_or(run.wall_ns, |stage| run.stages[stage].wall_ns);
-    group.own_ns() as f64 / whole_ns.max(1) as f64
 }
 
 /// When it ran and how often, and what it used.

@@ -63,7 +63,7 @@ pub fn html(report: &Report, place: &Place) -> String {
     }
     if !in_groups {
         let all: Vec<usize> = (0..run.stages.len()).collect();
-        let [times, data, pipes] = grids(run, &all);
+        let [times, data, pipes] = grids(run, &report.found.verdict.stages, &all);
         let tables = tables::table("stage", &times) + &tables::table("stage", &data);
         body += &section("The stages", "", tables);
         body += &section("The pipes", "", tables::table("pipe", &pipes));
@@ -78,7 +78,7 @@ pub fn html(report: &Report, place: &Place) -> String {
     let notes = fine::gaps(run, &report.found.verdict)
         .into_iter()
         .chain(hot::gaps(run))
-        .chain(fine::print(run));
+        .chain(fine::print(run, &report.found.verdict));
     let notes: String = notes.map(|note| format!("<li>{}</li>\n", shown(&note))).collect();
     if !notes.is_empty() {
         body += &section("How the figures were obtained", "", format!("<ul>\n{notes}</ul>\n"));

@@ -6,20 +6,18 @@ use weir_command::units::words::{
     LARGE, count, factor_about, factor_at_most, of_cpus, percent, stage, things,
 };
 use weir_doctor::advice::{AdviceKind, Advised, Gain, Rereads, Scarcity};
-use weir_doctor::around::{queued_ns, throttled_alone};
 use weir_doctor::facts::Run;
 use weir_doctor::programs::Instead;
 
-/// Returns what to do and why, in a sentence without the gain. `remembers`: a later run of the same text
-/// can use what this one showed.
-pub fn advice(run: &Run, advised: &Advised, remembers: &dyn Fn() -> bool) -> String {
+/// Returns what to do and why, in a sentence without the gain.
+pub fn advice(run: &Run, advised: &Advised) -> String {
     let advice = &advised.advice;
     if let Some(position) = advice.pipe {
-        return pipe(run, advice.kind, position, remembers);
+        return pipe(run, advised, position);
     }
     match advice.stage {
         Some(position) => of_stage(run, advised, position),
-        None => more_cpus(run, advised.scarcity),
+        None => more_cpus(run, advised.scarcity.as_ref(), ""),
     }
 }
 
@@ -34,13 +32,13 @@ pub fn with_gain((advised, text): (&Advised, &str)) -> String {
     format!("{text} ({gain} faster)")
 }
 
-fn pipe(run: &Run, kind: AdviceKind, position: usize, remembers: &dyn Fn() -> bool) -> String {
+fn pipe(run: &Run, advised: &Advised, position: usize) -> String {
     let pipe = &run.pipes[position];
     let (full, empty) = pipe.shares();
     let between = format!("{}->{}", pipe.from + 1, pipe.to + 1);
     let (full, empty) = (percent(full), percent(empty));
     let evidence = format!("it was full {full} and empty {empty} of the time");
-    if kind == AdviceKind::LargerPipe {
+    if advised.advice.kind == AdviceKind::LargerPipe {
         let limit = capacity(pipe.limit_bytes);
         let option = match (run.watched.is_some(), run.script) {
             (true, _) => String::from("--grow"),
@@ -50,7 +48,7 @@ fn pipe(run: &Run, kind: AdviceKind, position: usize, remembers: &dyn Fn() -> bo
         };
         return format!("give pipe {between} up to {limit} ({option}): {evidence}");
     }
-    let again = if !run.script && remembers() { "run again with --elastic, or: " } else { "" };
+    let again = if advised.remembered { "run again with --elastic, or: " } else { "" };
     format!(
         "put an elastic buffer into pipe {between} ({again}... | weir buffer | ...): {evidence}, \
          in bursts larger than a pipe"
@@ -72,10 +70,7 @@ fn of_stage(run: &Run, advised: &Advised, position: usize) -> String {
             of.program,
             of.locale.as_deref().unwrap_or_default()
         ),
-        AdviceKind::MoreCpus => {
-            let held = throttled_alone(of).map(|(quota, group)| own_quota(quota.cpus, group));
-            format!("a higher CPU quota: {name} was {}", held.unwrap_or_default())
-        }
+        AdviceKind::MoreCpus => more_cpus(run, advised.scarcity.as_ref(), &name),
         AdviceKind::ParallelCompressor => {
             let (instead, note) = parallel(advised.instead.as_ref());
             let why = while_idle(run, advised.instead.as_ref());
@@ -143,19 +138,20 @@ fn transfers(hint: &str, name: &str, verb: &str, calls: u64, bytes: u64) -> Stri
     format!("{hint}: {name} {verb} {each} a call in {} calls", count(calls))
 }
 
-fn more_cpus(run: &Run, scarcity: Option<Scarcity>) -> String {
-    let waited = queued_ns(run) as f64 / 1e9;
-    let waited = format!("stages waited {waited:.1} s for a CPU");
+fn more_cpus(run: &Run, scarcity: Option<&Scarcity>, name: &str) -> String {
     match scarcity {
         Some(Scarcity::Quota(cpus, share)) => {
-            format!("a higher CPU quota: the run was {}", quota(cpus, share))
+            format!("a higher CPU quota: the run was {}", quota(*cpus, *share))
         }
-        _ => {
+        Some(Scarcity::Group(of)) => format!("a higher CPU quota: {name} was {}", own_quota(of)),
+        Some(Scarcity::Full(waited_ns)) => {
             let full = match run.usable_cpus() {
                 1.0 => String::from("its one CPU was full"),
                 usable => format!("the {} it may use were full", of_cpus(usable)),
             };
-            format!("twice as many CPUs: {full}, and {waited}")
+            let waited_s = *waited_ns as f64 / 1e9;
+            format!("twice as many CPUs: {full}, and stages waited {waited_s:.1} s for a CPU")
         }
+        None => String::new(),
     }
 }

@@ -1,16 +1,14 @@
 //! Sentences on how stages ended, where that needs saying.
 
+use super::LONGEST;
 use super::groups::line;
 use weir_command::units::signal_name;
 use weir_command::units::words::stage;
 use weir_command::widths::cut;
-use weir_doctor::ending::{Ending, OutOfMemory, Remark, SIGPIPE, StatusMeaning};
+use weir_doctor::ending::{Ending, OutOfMemory, Remark, StatusMeaning};
 use weir_doctor::ends::EndRemark;
 use weir_doctor::facts::FailedCommand;
-use weir_doctor::failures::{Role, shell_status};
-
-/// The length of the longest command in a sentence.
-const LONGEST: usize = 51;
+use weir_doctor::failures::Role;
 
 /// Returns the sentence on an end. Stages that one signal interrupted have the same sentence, so that it
 /// can be written once.
@@ -54,8 +52,7 @@ pub fn failed_last(failed: &FailedCommand) -> String {
         Role::Ended => "; set -e ended the script there",
         Role::Last | Role::Other => "",
     };
-    let left = shell_status(ending) == 128 + SIGPIPE;
-    match (&failed.reader, left) {
+    match (&failed.reader, ending.is_broken_pipe()) {
         (Some(reader), true) => format!(
             "status 141: {command} was ended by SIGPIPE: {} had what it wanted, which is harmless, and \
              pipefail made it the status{stopped}",

@@ -1,19 +1,18 @@
 //! The groups of a run in sentences: the share of the time that each took, and what held it up.
 
 use super::verdict::{beside_others, named, numbered};
-use super::{all_cpus, mark_word};
+use super::{LONGEST, all_cpus, mark_word};
 use weir_command::units::seconds;
 use weir_command::units::words::{count, cpus, mean_time, percent, stage};
 use weir_command::widths::cut;
 use weir_doctor::diagnosis::Diagnosis;
 use weir_doctor::facts::{Evidence, FoundGroup, Line, Run, Unseen};
 use weir_doctor::graph::{CriticalPath, Jobs, Link};
-use weir_doctor::groups::{Inside, MoreJobs, Part};
+use weir_doctor::groups::{GroupFinding, Inside, MoreJobs, Part};
+use weir_doctor::load::PipeSide;
 use weir_doctor::verdict::{Finding, Verdict};
 use weir_policy::text::printable;
 
-/// The length of the longest name of a group in a sentence.
-const LONGEST: usize = 51;
 /// The largest number of links of a critical path in a sentence.
 const MOST_LINKS: usize = 8;
 /// A path whose share is less than this below that of a group is not shorter: the build starts first.
@@ -24,7 +23,7 @@ pub(super) fn groups(run: &Run, found: &Diagnosis) -> String {
     let parts = &found.parts;
     let line = |part: &Part| {
         let group = &run.groups[part.group];
-        let held = why(group, &part.verdict).unwrap_or_default();
+        let held = why(group, &found.groups[part.group]).unwrap_or_default();
         let own = match group.is_parent() {
             true => format!(", its own work {}", seconds(group.own_ns())),
             false => String::new(),
@@ -45,16 +44,13 @@ pub(super) fn groups(run: &Run, found: &Diagnosis) -> String {
     let around = critical_path(run).into_iter().chain(jobs(run, found));
     let place = if leads { 0 } else { lines.len() };
     lines.splice(place..place, around);
-    lines.extend(beside_others(run, found.beside.iter()));
+    lines.extend(beside_others(run, &found.verdict, found.verdict.around.iter()));
     lines.join("\n")
 }
 
 /// Returns whether a build would gain by more jobs at once.
 fn jobs(run: &Run, found: &Diagnosis) -> Option<String> {
-    /// In a shorter run neither the CPUs nor the jobs tell much.
-    const LEAST_NS: u64 = 500_000_000;
-    let idle = run.host.idle_cpus.filter(|_| run.wall_ns >= LEAST_NS)?;
-    let jobs: Jobs = run.jobs?;
+    let (idle, jobs): (f64, Jobs) = (run.host.idle_cpus?, run.jobs?);
     let at_once = match jobs.most {
         1 => String::from("one job at a time"),
         n => format!("{n} jobs at once"),
@@ -78,25 +74,20 @@ fn jobs(run: &Run, found: &Diagnosis) -> Option<String> {
 }
 
 /// Returns what held a group up; nothing where it was too short for that.
-pub fn why(group: &FoundGroup, verdict: &Verdict) -> Option<String> {
-    match (&verdict.finding, group.is_starting()) {
-        (_, true) => Some(starting(group)),
-        (Finding::TooShort, _) => None,
-        (Finding::Idle, _) if group.is_single() => waited(group),
-        _ => Some(held_up(&group.run, verdict, group.first_stage)),
-    }
+pub fn why(group: &FoundGroup, found: &GroupFinding) -> Option<String> {
+    if found.is_starting { Some(starting(group)) } else { held(group, &found.verdict) }
 }
 
-/// Returns what a command that did not work waited for.
-fn waited(group: &FoundGroup) -> Option<String> {
-    let stage = group.run.stages.first()?;
-    let share = |ns: u64| ns as f64 / stage.wall_ns.max(1) as f64;
-    let (input, output) = (share(stage.times.input_ns), share(stage.times.output_ns));
-    let (what, most) = match input >= output {
-        true => ("its input", input),
-        false => ("its reader", output),
-    };
-    (most >= 0.5).then(|| format!("waiting for {what} {} of its time", percent(most)))
+fn held(group: &FoundGroup, verdict: &Verdict) -> Option<String> {
+    match verdict.finding {
+        Finding::TooShort => None,
+        Finding::Idle if group.is_single() => {
+            let (side, share) = verdict.stages.first()?.waited?;
+            let what = if side == PipeSide::Writer { "its input" } else { "its reader" };
+            Some(format!("waiting for {what} {} of its time", percent(share)))
+        }
+        _ => Some(held_up(&group.run, verdict, group.first_stage)),
+    }
 }
 
 /// Returns a group by its number: `pipeline 2 (line 14 of report.sh)`, `command 3 ld -o weir`.
@@ -120,14 +111,8 @@ pub(super) fn inside(run: &Run, found: &Diagnosis) -> Option<String> {
         let own = percent(own.min(1.0));
         return Some(format!("inside {name}: {own} of its time its own work; {part}: {what}"));
     }
-    let judged = &found.groups[at];
-    let held = match judged.finding {
-        Finding::TooShort => String::new(),
-        Finding::Idle if group.is_single() => {
-            waited(group).map_or_else(String::new, |waited| format!(": {waited}"))
-        }
-        _ => format!(": {}", held_up(&group.run, judged, None)),
-    };
+    let held = held(group, &found.groups[at].verdict).map(|held| format!(": {held}"));
+    let held = held.unwrap_or_default();
     let mut line = format!("inside {name}: {part} of its time: {what}{held}");
     line.extend(critical_path(run).map(|path| format!("\n{path}")));
     Some(line)

@@ -16,8 +16,24 @@ pub use verdict::{left_open, verdict};
 
 use weir_command::units::words::{count, mean_time, of_cpus, percent, rough_count};
 use weir_doctor::diagnosis::Diagnosis;
-use weir_doctor::facts::{Evidence, Run, Started};
+use weir_doctor::facts::{Evidence, GroupQuota, Run, Started};
 use weir_doctor::verdict::BusyPart;
+
+/// The length of the longest command in a sentence.
+const LONGEST: usize = 51;
+/// The largest number of programs that a sentence on many commands names.
+const NAMED: usize = 4;
+
+/// `sort (x12), gzip, cat, awk, ...`: programs by how often they ran.
+pub fn programs(mut programs: Vec<(&str, u64)>) -> String {
+    programs.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let said = programs.iter().take(NAMED).map(|(name, count)| match count {
+        1 => String::from(*name),
+        count => format!("{name} (x{count})"),
+    });
+    let more = (programs.len() > NAMED).then(|| String::from("..."));
+    said.chain(more).collect::<Vec<_>>().join(", ")
+}
 
 /// Returns what held a run up: its largest groups where these tell more, else its stages.
 pub fn held_up(run: &Run, found: &Diagnosis) -> String {
@@ -31,21 +47,33 @@ pub fn held_up(run: &Run, found: &Diagnosis) -> String {
     }
 }
 
-/// Returns the words for a part of a stage's time, where nothing more is known about it.
-fn part_word(part: BusyPart) -> &'static str {
-    match part {
-        BusyPart::Cpu => "on CPU",
-        BusyPart::Queue => "waiting for a CPU",
-        BusyPart::Disk => "waiting for the disk",
-        BusyPart::Sleep => "asleep",
-        BusyPart::Socket => "waiting for a socket",
-        BusyPart::Lock => "waiting for a lock",
-        BusyPart::Child => "waiting for a child",
-        BusyPart::File => "waiting for another file",
-        BusyPart::Device => "waiting for a terminal or device",
-        BusyPart::Stopped => "stopped",
-        BusyPart::Unknown => "blocked on something unknown",
-    }
+/// `on CPU 93 %, waiting for the disk 5 %`.
+fn part_list(parts: &[(BusyPart, f64)]) -> String {
+    let said = |(part, share): &(BusyPart, f64)| {
+        let what = match part {
+            BusyPart::Cpu => "on CPU",
+            BusyPart::Cipher => {
+                return format!("on CPU {} (its cipher and compression)", percent(*share));
+            }
+            BusyPart::Queue(Some(of)) => &own_quota(of),
+            BusyPart::Queue(None) => "waiting for a CPU",
+            BusyPart::Disk(Some(file))
+            | BusyPart::File(Some(file))
+            | BusyPart::Device(Some(file)) => &format!("waiting for {}", outside::file_name(file)),
+            BusyPart::Disk(None) => "waiting for the disk",
+            BusyPart::File(None) => "waiting for another file",
+            BusyPart::Device(None) => "waiting for a terminal or device",
+            BusyPart::Sleep => "asleep",
+            BusyPart::Socket(Some(peer)) => &format!("waiting for {}", outside::peer_name(peer)),
+            BusyPart::Socket(None) => "waiting for a socket",
+            BusyPart::Lock => "waiting for a lock",
+            BusyPart::Child => "waiting for a child",
+            BusyPart::Stopped => "stopped",
+            BusyPart::Unknown => "blocked on something unknown",
+        };
+        format!("{what} {}", percent(*share))
+    };
+    parts.iter().map(said).collect::<Vec<_>>().join(", ")
 }
 
 /// The words before a number that is not exact.
@@ -59,8 +87,8 @@ pub fn mark_word(evidence: Evidence) -> &'static str {
 }
 
 /// `throttled by a CPU quota of 0.2 CPUs of its control group 'job'`.
-fn own_quota(cpus: f64, group: &str) -> String {
-    format!("throttled by a CPU quota of {} of its control group '{group}'", of_cpus(cpus))
+fn own_quota(GroupQuota { group, quota }: &GroupQuota) -> String {
+    format!("throttled by a CPU quota of {} of its control group '{group}'", of_cpus(quota.cpus))
 }
 
 /// `throttled by a CPU quota of 0.2 CPUs in 98 % of the periods`.
@@ -98,4 +126,4 @@ fn started(started: &Started) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

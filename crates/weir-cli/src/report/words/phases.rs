@@ -2,26 +2,24 @@
 
 use super::groups::group;
 use super::verdict::short_stage;
-use weir_doctor::facts::Run;
-use weir_doctor::facts::{Holder, Phase};
+use weir_doctor::facts::{Holder, Phase, Run};
 
 /// The largest number of phases in the sentence.
 const MOST: usize = 8;
+const NOBODY: &str = "no stage was busy";
 /// Phases of a shorter run are noise.
 const LEAST_NS: u64 = 1_000_000_000;
 
 /// `phases: 0-3.1s held up by 1 gzip; 3.1-4.0s by 2 sort alone`; of a script, `phases: 0-3.1s in
 /// pipeline 1 (line 7 of report.sh); 3.1-4.0s in command 2 ld`. Nothing for a run of one phase.
 pub fn phases(run: &Run, phases: &[Phase]) -> Option<String> {
-    let name = |at: usize| if run.script { group(run, at) } else { short_stage(run, at) };
-    let who = |phase: &Phase, held: &str| match phase.holder {
-        Holder::Stage { stage, alone: true, .. } if !run.script => {
-            format!("{held} {} alone", name(stage))
+    let who = |phase: &Phase, held: &str| match (phase.holder, holder(run, phase)) {
+        (Holder::Stage { alone: true, .. }, Some(name)) if !run.script => {
+            format!("{held} {name} alone")
         }
-        Holder::Stage { stage, .. } => format!("{held} {}", name(stage)),
-        Holder::Two([one, other]) => format!("{held} {} and {} alike", name(one), name(other)),
-        Holder::Nobody if run.script => String::from("elsewhere"),
-        Holder::Nobody => String::from("no stage was busy"),
+        (_, Some(name)) => format!("{held} {name}"),
+        (_, None) if run.script => String::from("elsewhere"),
+        (_, None) => String::from(NOBODY),
     };
     match run.script {
         true => sentence(phases, "in", "in", &who),
@@ -31,14 +29,18 @@ pub fn phases(run: &Run, phases: &[Phase]) -> Option<String> {
 
 /// Returns from when to when who held the run up.
 pub fn phase_names(run: &Run) -> Vec<(u64, u64, String)> {
-    let who = |phase: &Phase| match phase.holder {
-        Holder::Stage { stage, .. } => short_stage(run, stage),
-        Holder::Two([one, other]) => {
-            format!("{} and {} alike", short_stage(run, one), short_stage(run, other))
-        }
-        Holder::Nobody => String::from("no stage was busy"),
-    };
+    let who = |phase: &Phase| holder(run, phase).unwrap_or_else(|| String::from(NOBODY));
     run.phases.iter().map(|phase| (phase.start_ns, phase.end_ns, who(phase))).collect()
+}
+
+/// Names who held the run up during a phase: a stage, or a group of a script, or two.
+fn holder(run: &Run, phase: &Phase) -> Option<String> {
+    let name = |at: usize| if run.script { group(run, at) } else { short_stage(run, at) };
+    match phase.holder {
+        Holder::Stage { stage, .. } => Some(name(stage)),
+        Holder::Two([one, other]) => Some(format!("{} and {} alike", name(one), name(other))),
+        Holder::Nobody => None,
+    }
 }
 
 /// Writes phases in a sentence that begins with these words; `who` names what held the run up.

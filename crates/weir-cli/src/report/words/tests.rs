@@ -13,7 +13,7 @@ use weir_doctor::verdict::judge;
 const MS: u64 = 1_000_000;
 
 /// A stage by milliseconds: on CPU, queue, input, output, asleep.
-fn stage(label: &str, [cpu, queue, input, output, sleep]: [u64; 5]) -> Stage {
+pub fn stage(label: &str, [cpu, queue, input, output, sleep]: [u64; 5]) -> Stage {
     let times = Times {
         cpu_ns: cpu * MS,
         queue_ns: queue * MS,
@@ -61,22 +61,28 @@ fn judged(run: &Run) -> String {
 
 /// The first piece of advice on a run.
 fn advised(run: &Run, remembers: bool) -> String {
-    let found = diagnose(run, "", &Rapidgzip).advice;
-    advice(run, found.first().expect("advice"), &|| remembers)
+    let found = diagnose(run, "", &Rapidgzip { remembers }).advice;
+    advice(run, found.first().expect("advice"))
 }
 
 /// A host that has rapidgzip.
-struct Rapidgzip;
+struct Rapidgzip {
+    remembers: bool,
+}
 
 impl Surroundings for Rapidgzip {
     fn has_program(&self, name: &str) -> bool {
         name == "rapidgzip"
     }
+
+    fn remembers(&self) -> bool {
+        self.remembers
+    }
 }
 
 /// A piece of advice in words.
 fn in_words(run: &Run, found: &Advice) -> String {
-    advice(run, &Advised::of(run, "", found.clone(), &()), &|| false)
+    advice(run, &Advised::of(run, "", found.clone(), &()))
 }
 
 /// In a script and in what is watched, the sentence began with a colon, and `cat` copied 0 B.

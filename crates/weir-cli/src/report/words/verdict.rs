@@ -1,19 +1,16 @@
 //! The verdict in sentences, one a line: what held the run up, what else took CPU time from it, and the next
 //! limit.
 
-use super::{all_cpus, outside, own_quota, part_word, quota, started};
+use super::{LONGEST, all_cpus, outside, part_list, quota, started};
 use weir_command::units::binary;
 use weir_command::units::words::{
     count, cpus, factor_about, factor_at_most, of_cpus, percent, rough_count, short_time, stage,
 };
 use weir_command::widths::cut;
-use weir_doctor::around::{CpuCause, queued_ns, short_of_memory, throttled_alone};
-use weir_doctor::facts::{Exchange, FileWait, FileWaitKind, LeftOpen, LeftProcess, Run, Stage};
-use weir_doctor::programs::{encrypts, program_name};
-use weir_doctor::verdict::{Bottleneck, Busy, BusyPart, Finding, Verdict, waits_for_pages};
-
-/// The length of the longest command in a sentence.
-const LONGEST: usize = 51;
+use weir_doctor::around::{CpuCause, Pages};
+use weir_doctor::facts::{Exchange, LeftOpen, LeftProcess, Run};
+use weir_doctor::programs::program_name;
+use weir_doctor::verdict::{Bottleneck, Busy, Finding, Verdict};
 
 /// Returns the verdict on a run.
 pub fn verdict(run: &Run, verdict: &Verdict) -> String {
@@ -27,7 +24,7 @@ pub(super) fn numbered(run: &Run, verdict: &Verdict, first: Option<usize>) -> St
     let is_other = |found: &&CpuCause| matches!(found, CpuCause::Others(_) | CpuCause::Steal(_));
     let own = verdict.around.iter().filter(|found| !is_other(found));
     let mut around: Vec<String> = own.map(|found| self::around(run, found)).collect();
-    around.extend(beside_others(run, verdict.around.iter().filter(is_other)));
+    around.extend(beside_others(run, verdict, verdict.around.iter().filter(is_other)));
     let first = match &verdict.finding {
         Finding::NothingRan => String::from("nothing ran"),
         Finding::TooShort if run.stages.is_empty() => {
@@ -83,7 +80,7 @@ pub(super) fn numbered(run: &Run, verdict: &Verdict, first: Option<usize>) -> St
         Finding::InTurn(held) => in_turn(run, held),
         Finding::HeldUp(busy) => {
             let position = verdict.culprit.as_ref().map_or(0, |culprit| culprit.stage);
-            held_up(run, position, &name(position), busy)
+            held_up(run, verdict, position, &name(position), busy)
         }
     };
     let next = verdict.culprit.as_ref().and_then(|culprit| next_limit(run, culprit));
@@ -164,10 +161,11 @@ pub(super) fn short_stage(run: &Run, position: usize) -> String {
 /// `beside others: other processes used 1.2 of 2 CPUs, and stages waited 3.1 s for a CPU`.
 pub(super) fn beside_others<'a>(
     run: &Run,
+    verdict: &Verdict,
     others: impl Iterator<Item = &'a CpuCause>,
 ) -> Option<String> {
     let who: Vec<String> = others.map(|found| around(run, found)).collect();
-    let waited = queued_ns(run) as f64 / 1e9;
+    let waited = verdict.queued_ns as f64 / 1e9;
     (!who.is_empty()).then(|| {
         format!("beside others: {}, and stages waited {waited:.1} s for a CPU", who.join(", "))
     })
@@ -190,22 +188,22 @@ fn around(run: &Run, around: &CpuCause) -> String {
     }
 }
 
-/// Returns for how much of the run a stage waited to write to its standard error, if that was most of it:
-/// what it was found doing is then what the reader did.
-fn reader_of_err(run: &Run, position: usize) -> Option<f64> {
-    const MOST: f64 = 0.5;
-    let stage = &run.stages[position];
-    let most = stage.err_ns as f64 >= MOST * stage.wall_ns as f64;
-    (!stage.single_task && most).then(|| run.share(stage.err_ns))
-}
-
 /// Returns what held a run up, where one stage did, of this name.
-fn held_up(run: &Run, position: usize, name: &str, busy: &Busy) -> String {
-    if let Some(said) = by_outside(run, position, name, busy) {
-        return said;
-    }
-    let does = self::busy(run, position, busy);
-    match reader_of_err(run, position) {
+fn held_up(run: &Run, verdict: &Verdict, position: usize, name: &str, busy: &Busy) -> String {
+    let (stage, found) = (&run.stages[position], &verdict.stages[position]);
+    let does = match busy {
+        Busy::Outside(peer, limit, share) => return outside::held_up(peer, limit, name, *share),
+        Busy::Starting(share) => {
+            let what = stage.started.as_ref().map(started).unwrap_or_default();
+            format!("{what}: {} of the time", percent(*share))
+        }
+        Busy::Parts(parts) => {
+            let pages = found.pages.as_ref().map(pages).unwrap_or_default();
+            format!("{pages}{} of the time", part_list(parts))
+        }
+        Busy::Paced(parts) => format!("it keeps to a rate: {} of the time", part_list(parts)),
+    };
+    match found.err {
         Some(share) => format!(
             "held up by the reader of what {name} writes to its standard error: {does}; {name} waited \
              for it {}",
@@ -215,78 +213,14 @@ fn held_up(run: &Run, position: usize, name: &str, busy: &Busy) -> String {
     }
 }
 
-/// Returns the sentence on a stage that mostly waited for a socket, if it is known what it waited for.
-fn by_outside(run: &Run, position: usize, name: &str, busy: &Busy) -> Option<String> {
-    match busy {
-        Busy::Parts(parts) => match parts.first()? {
-            (BusyPart::Socket, share) => outside::held_up(run, position, name, *share),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// Returns the file or device that a stage waited for in most of a part of its time.
-fn file_of(stage: &Stage, part: BusyPart) -> Option<&FileWait> {
-    let (kind, ns) = match part {
-        BusyPart::Disk => (FileWaitKind::Disk, stage.times.disk_ns),
-        BusyPart::File => (FileWaitKind::File, stage.times.file_ns),
-        BusyPart::Device => (FileWaitKind::Device, stage.times.device_ns),
-        _ => return None,
+/// `waits for pages (memory limit 64 MiB of its control group 'job', 40 k faults from disk): `
+fn pages(Pages { limit, faults }: &Pages) -> String {
+    let group = match limit.group.as_str() {
+        "" => String::new(),
+        group => format!(" of its control group '{group}'"),
     };
-    let most = |wait: &&FileWait| wait.kind == kind && wait.waited_ns * 2 >= ns;
-    stage.files.iter().find(most)
-}
-
-/// Returns what a stage was busy with.
-fn busy(run: &Run, position: usize, busy: &Busy) -> String {
-    let stage = &run.stages[position];
-    let (prefix, parts) = match busy {
-        Busy::Starting(share) => {
-            let what = stage.started.as_ref().map(started).unwrap_or_default();
-            return format!("{what}: {} of the time", percent(*share));
-        }
-        Busy::Parts(parts) => (pages(run, stage), parts),
-        Busy::Paced(parts) => (String::from("it keeps to a rate: "), parts),
-    };
-    let said: Vec<String> = parts
-        .iter()
-        .map(|(part, share)| {
-            let what = match (part, file_of(stage, *part), &stage.peer) {
-                (BusyPart::Socket, _, Some(peer)) => {
-                    format!("waiting for {}", outside::peer_name(peer))
-                }
-                (_, Some(file), _) => format!("waiting for {}", outside::file_name(file)),
-                (BusyPart::Queue, ..) => match throttled_alone(stage) {
-                    Some((quota, group)) => own_quota(quota.cpus, group),
-                    None => String::from(part_word(*part)),
-                },
-                (BusyPart::Cpu, ..) if encrypts(&stage.label) => {
-                    return format!("on CPU {} (its cipher and compression)", percent(*share));
-                }
-                _ => String::from(part_word(*part)),
-            };
-            format!("{what} {}", percent(*share))
-        })
-        .collect();
-    format!("{prefix}{} of the time", said.join(", "))
-}
-
-/// `waits for pages (memory limit 64 MiB of its control group 'job', 40 k faults from disk): `, where a
-/// stage did that.
-fn pages(run: &Run, stage: &Stage) -> String {
-    let short = short_of_memory(run, stage).filter(|_| waits_for_pages(run, stage));
-    short.map_or_else(String::new, |(limit, faults)| {
-        let group = match limit.group.as_str() {
-            "" => String::new(),
-            group => format!(" of its control group '{group}'"),
-        };
-        let bytes = binary(limit.limit_bytes);
-        format!(
-            "waits for pages (memory limit {bytes}{group}, {} faults from disk): ",
-            count(faults)
-        )
-    })
+    let (bytes, faults) = (binary(limit.limit_bytes), count(*faults));
+    format!("waits for pages (memory limit {bytes}{group}, {faults} faults from disk): ")
 }
 
 /// `if 2 grep took no time, the next limit would be 3 wc -l: at most 2.0x faster`.

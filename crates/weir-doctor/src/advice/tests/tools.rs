@@ -1,6 +1,7 @@
 //! Advice that goes by programs and their options, and the commands it leads to.
 
 use super::*;
+use crate::advice::tools::threads;
 use crate::facts::Io;
 
 /// A pipeline of these stages, in which the one at `busy` is held up by nobody.
