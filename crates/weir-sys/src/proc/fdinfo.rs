@@ -52,7 +52,7 @@ impl FdInfo {
                 "mnt_id" => found.mount = value.parse().ok(),
                 "Pid" => found.process = value.parse().ok().filter(|pid| *pid > 0),
                 "tty-index" => found.terminal = value.parse().ok(),
-                // API:	aa:7c1:0
+                // API: aa:7c1:0
                 "API" => {
                     let features = value.split(':').nth(1);
                     found.fault_features =
