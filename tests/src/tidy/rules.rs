@@ -20,6 +20,9 @@ const UNSAFE_MODULES: [&str; 2] = ["memory", "sys"];
 const SLEEPS: [&str; 3] = ["sleep", "nanosleep", "clock_nanosleep"];
 /// Prefixes of paths on somebody's machine; after the last two comes the name of a person.
 const MACHINE: [&str; 4] = ["/builds/", "/root/", "/home/", "/Users/"];
+/// The only code of the core that makes paths of processes in `/proc`, and how such a path begins.
+const PROC_ROOM: &str = "crates/weir-sys/src/proc/";
+const PROC_PATH: &str = concat!("\"/pr", "oc/{");
 /// Names that may follow: those of examples.
 const EXAMPLE_NAMES: [&str; 5] = ["", "alice", "me", "user", "you"];
 
@@ -48,6 +51,10 @@ pub fn lines(path: &str, text: &str) -> Vec<TidyFault> {
         if let Some(found) = line.chars().find(|c| code && !c.is_ascii()) {
             let escape = found.escape_unicode();
             fault("ascii", format!("{found:?} is not ASCII: write it out or as {escape}"));
+        }
+        let of_core = path.starts_with("crates/") && path.contains("/src/");
+        if of_core && !path.starts_with(PROC_ROOM) && line.contains(PROC_PATH) {
+            fault("proc", String::from("weir_sys::proc reads /proc: call it, or add to it"));
         }
         let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
         if let Some(word) = words.find(|word| code && LEFTOVERS.contains(word)) {

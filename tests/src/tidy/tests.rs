@@ -74,6 +74,17 @@ fn a_file_opens_with_what_it_holds() {
 }
 
 #[test]
+fn one_room_makes_paths_of_proc() {
+    let text =
+        format!("//! A.\nfn a() {{ b(&format!(\"{}pid}}/stat\")) }}\n", concat!("/pr", "oc/{"));
+    one(said("crates/weir-x/src/a.rs", &text), "crates/weir-x/src/a.rs:2: [proc]");
+    for path in ["crates/weir-sys/src/proc/a.rs", "crates/weir-x/tests/a.rs", "net/weir-x/src/a.rs"]
+    {
+        none(said(path, &text));
+    }
+}
+
+#[test]
 fn lines_have_a_length() {
     let line = "x".repeat(rules::LINE_CHARS - 3);
     none(of_rust(&format!("// {line}\n")));
