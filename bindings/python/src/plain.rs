@@ -11,8 +11,10 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyT
 use smallvec::SmallVec;
 use std::sync::{Mutex, PoisonError};
 
-/// A value in bytes, which is on the stack if it is short.
-pub type Written = SmallVec<[u8; 128]>;
+/// A value in bytes.
+pub type Written = Vec<u8>;
+/// Room for most values from the beginning.
+const USUAL_BYTES: usize = 256;
 /// The deepest nesting.
 const MOST_DEPTH: u32 = 16;
 /// The most bytes: lengths have 32 bits.
@@ -20,6 +22,7 @@ const MOST_BYTES: usize = 1 << 30;
 
 /// Appends a value. False if it is not plain: then what was appended is of no use.
 pub fn write(object: &Bound<'_, PyAny>, to: &mut Written) -> bool {
+    to.reserve(USUAL_BYTES);
     write_at(object, to, MOST_DEPTH, false).is_some() && to.len() <= MOST_BYTES
 }
 
