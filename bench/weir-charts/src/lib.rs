@@ -4,11 +4,12 @@
 
 pub mod ratios;
 
+use maud::{Markup, html};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::Pos;
 pub use plotters::style::text_anchor::{HPos, VPos};
-use weir_command::html::{self, escape};
+use weir_command::html;
 pub use weir_command::html::{FULL, scrolled, trim};
 
 /// Why a drawing failed.
@@ -84,7 +85,8 @@ pub fn titled(svg: &str, element: &str, titles: &[String]) -> String {
         text += &opening;
         match (part.split_once("/>"), titles.next()) {
             (Some((attributes, rest)), Some(title)) => {
-                text += &format!("{attributes}><title>{}</title></{element}>{rest}", escape(title));
+                let title = html! { title { (title) } }.into_string();
+                text += &format!("{attributes}>{title}</{element}>{rest}");
             }
             _ => text += part,
         }
@@ -93,13 +95,13 @@ pub fn titled(svg: &str, element: &str, titles: &[String]) -> String {
 }
 
 /// A key to the colours.
-pub fn key(entries: &[(RGBColor, &str)]) -> String {
+pub fn key(entries: &[(RGBColor, &str)]) -> Markup {
     html::key(entries.iter().map(|(RGBColor(r, g, b), text)| ([*r, *g, *b], *text)))
 }
 
-/// A drawing with its caption.
-pub fn figure(caption: &str, svg: &str) -> String {
-    format!("<figure><figcaption>{}</figcaption>\n{svg}</figure>\n", escape(caption))
+/// A drawing, and what explains it, with its caption.
+pub fn figure(caption: &str, inside: Markup) -> Markup {
+    html! { figure { figcaption { (caption) } (inside) } }
 }
 
 /// Formats a size as "64", "1428", "4K" or "1M".

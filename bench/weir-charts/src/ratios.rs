@@ -4,7 +4,9 @@ use crate::{
     BAD, Canvas, DrawError, FULL, GRID, HPos, SAME, VPos, drawing, figure, scrolled, text_style,
     titled, trim,
 };
+use maud::Markup;
 use plotters::prelude::*;
+use weir_command::html::nothing;
 use weir_command::widths::cut;
 
 const ROW: u32 = 20;
@@ -23,7 +25,7 @@ pub struct Dot {
 }
 
 /// Draws ratios without intervals, and a band around 1.
-pub fn beside(ratios: &[(String, f64)], band: f64) -> Result<String, DrawError> {
+pub fn beside(ratios: &[(String, f64)], band: f64) -> Result<Markup, DrawError> {
     let near = (1.0 / (1.0 + band))..=(1.0 + band);
     let of = |(name, ratio): &(String, f64)| {
         let colour = if near.contains(ratio) { SAME } else { BAD };
@@ -39,9 +41,9 @@ pub fn dot(name: String, ratio: f64, low: f64, high: f64, colour: RGBColor) -> O
 }
 
 /// Draws ratios, one per row; with a caption, as a figure.
-pub fn chart(caption: &str, dots: &[Dot], band: Option<f64>) -> Result<String, DrawError> {
+pub fn chart(caption: &str, dots: &[Dot], band: Option<f64>) -> Result<Markup, DrawError> {
     if dots.is_empty() {
-        return Ok(String::new());
+        return Ok(nothing());
     }
     // The axis reaches equally far to both sides, so that 1 is in the middle.
     let far = dots.iter().flat_map(|dot| [dot.high, 1.0 / dot.low]).fold(1.02, f64::max) * 1.05;
@@ -54,7 +56,7 @@ pub fn chart(caption: &str, dots: &[Dot], band: Option<f64>) -> Result<String, D
     let title =
         |dot: &Dot| format!("{}: {:.3}x ({:.3} to {:.3})", dot.name, dot.ratio, dot.low, dot.high);
     let svg = scrolled(&titled(&svg, "circle", &dots.iter().map(title).collect::<Vec<_>>()));
-    Ok(if caption.is_empty() { svg } else { figure(caption, &svg) })
+    Ok(if caption.is_empty() { svg } else { figure(caption, svg) })
 }
 
 fn paint(

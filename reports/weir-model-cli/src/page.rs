@@ -1,34 +1,40 @@
 //! Outcomes of experiments as one HTML page, drawn as the page of `weir bench` is.
 
-use std::fmt::Write;
+use maud::{Markup, html};
 use weir_charts::DrawError;
 use weir_charts::ratios;
 use weir_command::fault::Fault;
 use weir_command::html::Column::{Figures, Words};
-use weir_command::html::{self, Table, document, escape, section};
+use weir_command::html::{self, Table, document, folded, section};
 use weir_model::catalogue::Experiment;
 use weir_model::outcome::{Cell, Outcome, Scoring, figure};
 
 /// Writes the page.
 pub(super) fn html(found: &[(&Experiment, Result<Outcome, String>)]) -> Result<String, Fault> {
     let cannot = |error: DrawError| Fault::failed(format!("cannot draw the page: {error}"));
-    let mut body = String::from(
-        "<header>\n<h1>weir model</h1>\n<p class=\"lead\">Published experiments, repeated in virtual \
-         time. A dot is what the model gives, divided by what was published: at 1 the two agree, and \
-         inside the shaded band they differ by a fifth or less.</p>\n</header>\n",
-    );
+    let mut sections = Vec::new();
     for (experiment, outcome) in found {
         let inside = match outcome {
             Ok(outcome) => drawn(outcome).map_err(cannot)?,
-            Err(why) => format!("<p>not run: {}</p>\n", escape(why)),
+            Err(why) => html! { p { "not run: " (why) } },
         };
-        body += &section(experiment.name, &escape(experiment.about), inside);
+        sections.push(section(experiment.name, experiment.about, inside));
     }
+    let body = html! {
+        header {
+            h1 { "weir model" }
+            p.lead {
+                "Published experiments, repeated in virtual time. A dot is what the model gives, divided \
+                 by what was published: at 1 the two agree, and inside the shaded band they differ by a \
+                 fifth or less."
+            }
+        }
+        @for section in sections { (section) }
+    };
     Ok(document("weir model", "", &body))
 }
 
-fn drawn(outcome: &Outcome) -> Result<String, DrawError> {
-    let mut html = format!("<p>{}</p>\n", escape(&outcome.score()));
+fn drawn(outcome: &Outcome) -> Result<Markup, DrawError> {
     let ratio = |cell: &Cell| {
         let published = cell.published?;
         let name = format!("{}, {}", cell.row, cell.column);
@@ -39,15 +45,16 @@ fn drawn(outcome: &Outcome) -> Result<String, DrawError> {
         })
     };
     let ratios: Vec<(String, f64)> = outcome.cells.iter().filter_map(ratio).collect();
-    html += &ratios::beside(&ratios, 0.2)?;
-    html += &table(outcome);
-    for note in &outcome.notes {
-        let _ = writeln!(html, "<p class=\"why\">{}</p>", escape(note));
-    }
-    Ok(html)
+    let ratios = ratios::beside(&ratios, 0.2)?;
+    Ok(html! {
+        p { (outcome.score()) }
+        (ratios)
+        (table(outcome))
+        @for note in &outcome.notes { p.why { (note) } }
+    })
 }
 
-fn table(outcome: &Outcome) -> String {
+fn table(outcome: &Outcome) -> Markup {
     let mut table = Table::new(&[
         Words("row"),
         Words("column"),
@@ -65,10 +72,6 @@ fn table(outcome: &Outcome) -> String {
         let cells = [&cell.row, &cell.column, &published, &model, &error, basis];
         table.row(cells.map(html::Cell::text));
     }
-    format!(
-        "<details>\n<summary>All figures ({}, in {})</summary>\n{}</details>\n",
-        escape(&outcome.machine),
-        escape(&outcome.unit),
-        table.finish()
-    )
+    let summary = format!("All figures ({}, in {})", outcome.machine, outcome.unit);
+    folded(&summary, table.finish())
 }

@@ -1,6 +1,7 @@
 //! Throughput by chunk, and distributions of samples.
 
 use crate::bench::table::{is_shown, place};
+use maud::{Markup, PreEscaped, html};
 use plotters::prelude::*;
 use std::collections::BTreeMap;
 use weir_bench::engine::estimate::median;
@@ -10,6 +11,7 @@ use weir_charts::ratios::{scale, ticks};
 use weir_charts::{
     DrawError, GRID, HALF, SERIES, bytes, drawing, figure, key, range, rate, scrolled, titled, trim,
 };
+use weir_command::html::nothing;
 
 /// The least number of sizes in a curve.
 const POINTS_MIN: usize = 3;
@@ -22,7 +24,7 @@ type Panel = BTreeMap<String, Vec<(f64, f64)>>;
 type Curve = (String, Vec<(f64, f64)>);
 
 /// Draws each suite and placement that has curves.
-pub fn chunks(report: &Report) -> Result<String, DrawError> {
+pub fn chunks(report: &Report) -> Result<Markup, DrawError> {
     let mut panels: BTreeMap<(String, String), Panel> = BTreeMap::new();
     for case in report.cases.iter().filter(|case| is_shown(case, report)) {
         let Some((x, series)) = point(case) else { continue };
@@ -30,7 +32,7 @@ pub fn chunks(report: &Report) -> Result<String, DrawError> {
         panel.entry(series).or_default().push((x, case.estimate));
     }
     let copy = memcpy(&report.cases);
-    let mut html = String::new();
+    let mut figures = Vec::new();
     for ((suite, placement), series) in panels {
         let mut curves: Vec<Curve> =
             series.into_iter().filter(|(_, points)| points.len() >= POINTS_MIN).collect();
@@ -50,9 +52,12 @@ pub fn chunks(report: &Report) -> Result<String, DrawError> {
         if all > curves.len() {
             caption += &format!(" (the first {} of {all} curves)", curves.len());
         }
-        html += &figure(&caption, &(key(&names) + &svg));
+        figures.push(figure(&caption, html! { (key(&names)) (PreEscaped(svg)) }));
     }
-    Ok(if html.is_empty() { html } else { format!("<div class=\"grid\">\n{html}</div>\n") })
+    if figures.is_empty() {
+        return Ok(nothing());
+    }
+    Ok(html! { div.grid { @for figure in figures { (figure) } } })
 }
 
 fn points_of(name: &str, points: &[(f64, f64)]) -> Vec<String> {
@@ -141,7 +146,7 @@ fn level(copy: &[(f64, f64)], x: f64, last: (f64, f64)) -> f64 {
 }
 
 /// Draws empirical distribution functions of the samples of some cases, relative to their medians.
-pub fn distributions(report: &Report) -> Result<String, DrawError> {
+pub fn distributions(report: &Report) -> Result<Markup, DrawError> {
     let sound = |case: &&CaseRecord| {
         case.samples.len() >= 30 && case.low > 0.0 && case.samples.iter().all(|s| *s > 0.0)
     };
@@ -156,7 +161,7 @@ pub fn distributions(report: &Report) -> Result<String, DrawError> {
         .take(DISTRIBUTIONS - round_trips.len());
     let cases: Vec<&CaseRecord> = widest.copied().chain(round_trips.iter().copied()).collect();
     if cases.is_empty() {
-        return Ok(String::new());
+        return Ok(nothing());
     }
     let curves: Vec<Curve> = cases.iter().map(|case| distribution(case)).collect();
     let names: Vec<(RGBColor, &str)> =
@@ -198,15 +203,15 @@ pub fn distributions(report: &Report) -> Result<String, DrawError> {
         .filter(|(x, _)| !(low..=high).contains(x))
         .count();
     let rest = match outside {
-        0 => String::new(),
+        0 => nothing(),
         count => {
             let (low, high) = (trim(low), trim(high));
             let who = if count == 1 { "1 batch lies" } else { &format!("{count} batches lie") };
             let drawn = if count == 1 { "is drawn at the end" } else { "are drawn at the ends" };
-            format!("<p class=\"why\">{who} outside of {low}x to {high}x and {drawn}.</p>\n")
+            html! { p.why { (who) " outside of " (low) "x to " (high) "x and " (drawn) "." } }
         }
     };
-    Ok(key(&names) + &scrolled(&svg) + &rest)
+    Ok(html! { (key(&names)) (scrolled(&svg)) (rest) })
 }
 
 /// The range of the axis: nearly all batches, but at most a factor of ten.
@@ -238,10 +243,10 @@ mod tests {
         for bytes in [64, 512, 4096, 65_536] {
             report.cases.push(case("stream", bytes as f64, Some(bytes)));
         }
-        let html = chunks(&report).expect("drawn");
+        let html = chunks(&report).expect("drawn").into_string();
         assert!(html.contains("512 B a write"), "{html}");
         (report.cases[1].low, report.cases[1].high) = (1.0, 5_000.0);
-        let html = chunks(&report).expect("drawn");
+        let html = chunks(&report).expect("drawn").into_string();
         assert!(html.contains("4K B a write") && !html.contains("512 B a write"), "{html}");
     }
 
@@ -252,7 +257,7 @@ mod tests {
         let mut odd = case("trip", 2.0, None);
         odd.samples[7] = 99.0;
         report.cases.push(odd);
-        let html = distributions(&report).expect("drawn");
+        let html = distributions(&report).expect("drawn").into_string();
         assert!(html.contains(">\n1x\n<") && !html.contains(">\n1.0\n<"), "{html}");
         assert!(
             html.contains("1 batch lies outside of") && html.contains("is drawn at the end."),

@@ -1,9 +1,10 @@
 //! The page in a sentence, and a glossary for those who read it first.
 
 use super::ratios::asks_the_same;
+use maud::{Markup, html};
 use std::fmt::Write;
 use weir_bench::engine::record::{ComparisonRecord, Report};
-use weir_command::html::{escape, section};
+use weir_command::html::{folded, nothing, section};
 
 /// Summarizes the page in a sentence.
 pub fn says(report: &Report) -> String {
@@ -36,24 +37,8 @@ pub fn says(report: &Report) -> String {
 }
 
 /// Explains the suites, the placements and the terms on the page.
-pub fn glossary(report: &Report) -> String {
-    let shown = |suite: &str| report.cases.iter().any(|case| case.suite == suite);
-    let mut html = String::from("<dl class=\"glossary\">\n");
-    for suite in weir_bench::catalogue().iter().filter(|suite| shown(suite.name)) {
-        let _ = writeln!(
-            html,
-            "<dt>{}</dt><dd>{} <span class=\"soft\">After {}.</span></dd>",
-            escape(suite.name),
-            escape(suite.about),
-            escape(suite.source)
-        );
-    }
-    let places =
-        std::collections::BTreeSet::from_iter(report.cases.iter().map(|case| case.placement));
-    for place in places {
-        let _ = writeln!(html, "<dt>{place}</dt><dd>{}</dd>", escape(place.about()));
-    }
-    for (word, means) in [
+pub fn glossary(report: &Report) -> Markup {
+    const TERMS: [(&str, &str); 5] = [
         (
             "interval",
             "95 % interval, widened by how far hosts drift, so that those of two runs overlap",
@@ -68,14 +53,28 @@ pub fn glossary(report: &Report) -> String {
             "how long a cache line took between the two CPUs; hosts may move CPUs during a run",
         ),
         ("A/A", "the same case measured as if it were two: any difference is measurement error"),
-    ] {
-        let _ = writeln!(html, "<dt>{word}</dt><dd>{means}</dd>");
-    }
-    html += "</dl>\n";
+    ];
     if report.cases.is_empty() {
-        return String::new();
+        return nothing();
     }
-    let inside =
-        format!("<details>\n<summary>Suites, places and terms</summary>\n{html}</details>\n");
-    section("What the words mean", "", inside)
+    let shown = |suite: &str| report.cases.iter().any(|case| case.suite == suite);
+    let places =
+        std::collections::BTreeSet::from_iter(report.cases.iter().map(|case| case.placement));
+    let inside = html! {
+        dl.glossary {
+            @for suite in weir_bench::catalogue().iter().filter(|suite| shown(suite.name)) {
+                dt { (suite.name) }
+                dd { (suite.about) " " span.soft { "After " (suite.source) "." } }
+            }
+            @for place in places {
+                dt { (place) }
+                dd { (place.about()) }
+            }
+            @for (word, means) in TERMS {
+                dt { (word) }
+                dd { (means) }
+            }
+        }
+    };
+    section("What the words mean", "", folded("Suites, places and terms", inside))
 }

@@ -1,9 +1,11 @@
 //! A heat map of the run: how far the batches of each case were from its median, over time.
 
+use maud::Markup;
 use plotters::prelude::*;
 use weir_bench::engine::estimate::median;
 use weir_bench::engine::record::{CaseRecord, Report};
 use weir_charts::{Canvas, DrawError, FULL, HPos, VPos, drawing, scrolled, text_style, trim};
+use weir_command::html::nothing;
 use weir_command::widths::cut;
 
 const COLUMNS: usize = 110;
@@ -19,7 +21,7 @@ const FULL_COLOUR: f64 = 0.25;
 type HeatRow = (String, Vec<Option<f64>>);
 
 /// Draws the map; empty without samples.
-pub fn heat(report: &Report) -> Result<String, DrawError> {
+pub fn heat(report: &Report) -> Result<Markup, DrawError> {
     let at = report.cases.iter().flat_map(|case| &case.beside.at_s);
     let end_s = at.copied().filter(|at| at.is_finite()).fold(0.0, f64::max) + 1e-3;
     let sound = |case: &&CaseRecord| {
@@ -27,7 +29,7 @@ pub fn heat(report: &Report) -> Result<String, DrawError> {
     };
     let mut cases: Vec<&CaseRecord> = report.cases.iter().filter(sound).collect();
     if cases.is_empty() {
-        return Ok(String::new());
+        return Ok(nothing());
     }
     if cases.len() > ROWS {
         cases.sort_by(|a, b| b.relative_width().total_cmp(&a.relative_width()));

@@ -18,33 +18,32 @@ mod tables;
 pub(crate) mod tests;
 
 use crate::figure::figure as nice;
+use maud::{Markup, html};
 use weir_bench::engine::record::Report;
 use weir_command::fault::Fault;
-use weir_command::html::{document, escape, section};
+use weir_command::html::{self, document, nothing, section};
 use weir_command::units::utc;
 
 /// Writes the page.
 pub fn html(report: &Report) -> Result<String, Fault> {
     let cannot =
         |error: weir_charts::DrawError| Fault::failed(format!("cannot draw the page: {error}"));
-    let mut body = head(report);
-    body += &remarks(report);
-    body += &glossary::glossary(report);
-    body += &section("All figures", "", tables::tables(report));
-    body += &section(
+    let mut parts = vec![head(report), remarks(report), glossary::glossary(report)];
+    parts.push(section("All figures", "", tables::tables(report)));
+    parts.push(section(
         "Compared in pairs",
         "Each case against the baseline of its group, one ratio per process, from rounds in random \
          order. The bar is the 95 % interval; figures inside the shaded band count as the same. To \
          the right of 1 a time is longer or a rate is higher. The colour shows which is better.",
         ratios::comparisons(report).map_err(cannot)?,
-    );
-    body += &section(
+    ));
+    parts.push(section(
         "Throughput by chunk",
         "Throughput by the bytes of each write; both axes are logarithmic. The dashed line is memcpy on \
          one CPU, which no copy can exceed. Horizontal: bytes a write; vertical: bytes a second.",
         curves::chunks(report).map_err(cannot)?,
-    );
-    body += &section(
+    ));
+    parts.push(section(
         "A system call by phase",
         &format!(
             "Joy divided the system call of the VAX-11/780 into phases in 1980. Below it is this host's \
@@ -52,32 +51,32 @@ pub fn html(report: &Report) -> Result<String, Fault> {
             super::beside::LOOK_UP
         ),
         phases::phases(report).map_err(cannot)?,
-    );
-    body += &section(
+    ));
+    parts.push(section(
         "A/A: the same case against itself",
         "One case of each group is measured twice. If the bar includes 1, the measurement is sound; \
          its width shows how small a difference this host can resolve.",
         ratios::self_test(report).map_err(cannot)?,
-    );
-    body += &section(
+    ));
+    parts.push(section(
         "Distributions",
         "All batches of the cases that vary most, and of round trips, relative to their median. A \
          steep line is a steady figure; a step in it is a second state of the host.",
         curves::distributions(report).map_err(cannot)?,
-    );
-    body += &section(
+    ));
+    parts.push(section(
         "The run over time",
         "Each row is a case, each column a part of the run. The colour shows how far its batches were \
          from the case's median. Vertical stripes come from the host.",
         heat::heat(report).map_err(cannot)?,
-    );
-    body += &section("Left out", "", tables::notes(report));
-    body += &tables::host(report);
+    ));
+    parts.push(section("Left out", "", tables::notes(report)));
+    parts.push(tables::host(report));
     let title = format!("weir bench, {}", utc(report.started_unix_s));
-    Ok(document(&title, "", &body))
+    Ok(document(&title, "", &html! { @for part in parts { (part) } }))
 }
 
-fn head(report: &Report) -> String {
+fn head(report: &Report) -> Markup {
     let host = &report.host;
     let kernel = host.kernel.split(' ').take(2).collect::<Vec<_>>().join(" ");
     let state = &host.state;
@@ -93,37 +92,31 @@ fn head(report: &Report) -> String {
         ("figures", report.cases.len().to_string()),
         ("reference step", nice(report.reference.median_ns, weir_bench::engine::params::Unit::Ns)),
     ];
-    let facts: String = facts
-        .iter()
-        .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(value)))
-        .collect();
-    let mut warnings = String::new();
+    let mut warnings = Vec::new();
     if state.busy == Some(true) {
-        warnings += &warning(&format!(
+        warnings.push(format!(
             "The host was busy: {}. These are the figures of a busy host, not the best it can do.",
             state.text
         ));
     }
     if report.interrupted {
-        warnings += &warning("The run was interrupted: this is what was measured so far.");
+        let text = "The run was interrupted: this is what was measured so far.";
+        warnings.push(text.to_owned());
     }
-    format!(
-        "<header>\n<h1>weir bench</h1>\n<p class=\"lead\">{}</p>\n{warnings}<p>{}</p>\n\
-         <dl class=\"facts\">\n{facts}</dl>\n</header>\n",
-        escape(&glossary::says(report)),
-        escape(&format!("How far to trust them: {}.", report.self_test.sentence)),
-    )
+    html! {
+        header {
+            h1 { "weir bench" }
+            p.lead { (glossary::says(report)) }
+            @for warning in warnings { p.warning { (warning) } }
+            p { "How far to trust them: " (report.self_test.sentence) "." }
+            (html::facts(facts))
+        }
+    }
 }
 
-fn warning(text: &str) -> String {
-    format!("<p class=\"warning\">{}</p>\n", escape(text))
-}
-
-fn remarks(report: &Report) -> String {
+fn remarks(report: &Report) -> Markup {
     if report.remarks.is_empty() {
-        return String::new();
+        return nothing();
     }
-    let items: String =
-        report.remarks.iter().map(|remark| format!("<li>{}</li>\n", escape(remark))).collect();
-    section("Surprising", "", format!("<ul class=\"remarks\">\n{items}</ul>\n"))
+    section("Surprising", "", html::remarks(report.remarks.iter().cloned()))
 }

@@ -1,12 +1,13 @@
 //! Two bars: the parts of a system call as Joy measured them in 1980, and the phases on this host.
 
 use crate::bench::beside::{first, in_read, phase_name, phases as measured};
+use maud::{Markup, html};
 use plotters::prelude::*;
 use weir_bench::engine::record::Report;
 use weir_charts::{
     Canvas, DrawError, FULL, HPos, OTHERS, SERIES, VPos, drawing, key, scrolled, text_style, titled,
 };
-use weir_command::html::escape;
+use weir_command::html::nothing;
 use weir_model::published::{JOY_SYSCALL, lines};
 
 const BAR: i32 = 40;
@@ -16,7 +17,7 @@ const LEFT: i32 = 150;
 type PhasePart = (String, f64);
 
 /// Draws the two bars; empty if the phases were not measured.
-pub fn phases(report: &Report) -> Result<String, DrawError> {
+pub fn phases(report: &Report) -> Result<Markup, DrawError> {
     let of_suite = report.cases.iter().filter(|case| case.suite == "joy-syscall");
     let now: Vec<PhasePart> = measured(of_suite)
         .into_iter()
@@ -24,7 +25,7 @@ pub fn phases(report: &Report) -> Result<String, DrawError> {
         .map(|case| (phase_name(case).to_owned(), case.estimate.max(0.0)))
         .collect();
     if now.len() < 2 {
-        return Ok(String::new());
+        return Ok(nothing());
     }
     let then = lines(JOY_SYSCALL).into_iter();
     let then: Vec<PhasePart> = then.map(|line| (line.name.to_owned(), first(&line))).collect();
@@ -35,7 +36,7 @@ pub fn phases(report: &Report) -> Result<String, DrawError> {
     let titles: Vec<String> = texts(&then, "us").into_iter().chain(texts(&now, "ns")).collect();
     let svg = scrolled(&titled(&svg, "rect", &titles));
     let (then, now) = (legend("1980", &then, "us", &SERIES), legend("now", &now, "ns", &OTHERS));
-    Ok(format!("{svg}{then}{now}"))
+    Ok(html! { (svg) (then) (now) })
 }
 
 fn texts(parts: &[PhasePart], unit: &str) -> Vec<String> {
@@ -43,11 +44,11 @@ fn texts(parts: &[PhasePart], unit: &str) -> Vec<String> {
 }
 
 /// The key to a bar. The two bars have different phases, and no colour in common.
-fn legend(when: &str, parts: &[PhasePart], unit: &str, colours: &[RGBColor]) -> String {
+fn legend(when: &str, parts: &[PhasePart], unit: &str, colours: &[RGBColor]) -> Markup {
     let texts = texts(parts, unit);
     let entries: Vec<(RGBColor, &str)> =
         colours.iter().copied().zip(texts.iter().map(String::as_str)).collect();
-    format!("<p class=\"why\">{}</p>\n{}", escape(when), key(&entries))
+    html! { p.why { (when) } (key(&entries)) }
 }
 
 fn bar(

@@ -1,12 +1,14 @@
 //! Ratios as dots with their intervals, one per row, on a logarithmic axis around 1.
 
+use maud::{Markup, html};
 use weir_bench::engine::record::{CaseRecord, ComparisonRecord, Report, SelfTestEntry};
 use weir_charts::ratios::{Dot, chart, dot};
 use weir_charts::{BAD, DrawError, GOOD, SAME, UNKNOWN, key};
+use weir_command::html::{is_empty, nothing};
 
 /// Draws the cases against the baselines of their groups, for each suite and placement.
-pub fn comparisons(report: &Report) -> Result<String, DrawError> {
-    let mut html = String::new();
+pub fn comparisons(report: &Report) -> Result<Markup, DrawError> {
+    let mut charts = Vec::new();
     let all = &report.comparisons;
     for rows in all.chunk_by(|a, b| (&a.suite, &a.a, a.placement) == (&b.suite, &b.a, b.placement))
     {
@@ -16,14 +18,14 @@ pub fn comparisons(report: &Report) -> Result<String, DrawError> {
         let band = first.band_share;
         let caption =
             format!("{} at {}: against {} ({})", first.suite, first.placement, first.a, first.unit);
-        html += &chart(&caption, &dots, Some(band))?;
+        charts.push(chart(&caption, &dots, Some(band))?);
     }
-    if html.is_empty() {
-        return Ok(html);
+    if charts.iter().all(is_empty) {
+        return Ok(nothing());
     }
     let colours =
         [(GOOD, "faster"), (BAD, "slower"), (SAME, "equivalent"), (UNKNOWN, "inconclusive")];
-    Ok(key(&colours) + &html)
+    Ok(html! { (key(&colours)) @for chart in charts { (chart) } })
 }
 
 /// Whether a case and its baseline answer one question: chunks of the same size in the same direction.
@@ -55,7 +57,7 @@ fn of_comparison(row: &ComparisonRecord) -> Option<Dot> {
 }
 
 /// Draws the cases that were compared with themselves.
-pub fn self_test(report: &Report) -> Result<String, DrawError> {
+pub fn self_test(report: &Report) -> Result<Markup, DrawError> {
     let of_entry = |entry: &SelfTestEntry| {
         let holds = entry.low <= 1.0 && entry.high >= 1.0;
         let name = format!("{}: {} ({})", entry.suite, entry.case, entry.placement);

@@ -2,10 +2,11 @@
 
 use super::super::table::{estimate, interval, is_shown, labels, not_shown, place};
 use crate::figure::figure as nice;
+use maud::{Markup, html};
 use std::fmt::Write;
 use weir_bench::engine::record::{CaseRecord, Report};
 use weir_command::html::Column::{Figures, Words};
-use weir_command::html::{Cell, Column, Table, escape};
+use weir_command::html::{Cell, Column, Table, folded, nothing, remarks};
 use weir_measure::host_cpu::HostUse;
 
 /// An interval is marked when it is wider than this on each side, as a fraction.
@@ -23,18 +24,21 @@ const COLUMNS: [Column; 8] = [
 ];
 
 /// A table for each suite.
-pub fn tables(report: &Report) -> String {
-    let mut html = String::new();
-    for cases in report.cases.chunk_by(|a, b| a.suite == b.suite) {
+pub fn tables(report: &Report) -> Markup {
+    let table_of = |cases: &[CaseRecord]| {
         let mut table = Table::new(&COLUMNS);
         for case in cases.iter().filter(|case| is_shown(case, report)) {
             let params = serde_json::to_string(&case.params).unwrap_or_default();
             table.titled_row(&params, cells(case));
         }
-        let suite = escape(&cases[0].suite);
-        let _ = write!(html, "<h3 id=\"{suite}\">{suite}</h3>\n{}", table.finish());
+        table.finish()
+    };
+    html! {
+        @for cases in report.cases.chunk_by(|a, b| a.suite == b.suite) {
+            h3 id=(cases[0].suite) { (cases[0].suite) }
+            (table_of(cases))
+        }
     }
-    html
 }
 
 fn cells(case: &CaseRecord) -> [Cell; 8] {
@@ -59,22 +63,17 @@ fn cells(case: &CaseRecord) -> [Cell; 8] {
 }
 
 /// What was left out.
-pub fn notes(report: &Report) -> String {
+pub fn notes(report: &Report) -> Markup {
     let not_shown = not_shown(report);
     if report.notes.is_empty() && not_shown.is_empty() {
-        return String::new();
+        return nothing();
     }
     let notes = report.notes.iter().map(|note| format!("{}: {}", note.suite, note.text));
-    let items: String = not_shown
-        .into_iter()
-        .chain(notes)
-        .map(|text| format!("<li>{}</li>\n", escape(&text)))
-        .collect();
-    format!("<ul class=\"remarks\">\n{items}</ul>\n")
+    remarks(not_shown.into_iter().chain(notes))
 }
 
 /// The fingerprint of the host, in a part of the page that unfolds.
-pub fn host(report: &Report) -> String {
+pub fn host(report: &Report) -> Markup {
     let host = &report.host;
     let reference = &report.reference;
     let mut rows: Vec<(String, String)> = vec![
@@ -126,7 +125,7 @@ pub fn host(report: &Report) -> String {
     for (name, value) in &rows {
         table.row([Cell::text(name).with_class("n"), Cell::text(value)]);
     }
-    format!("<details>\n<summary>The host</summary>\n{}</details>\n", table.finish())
+    folded("The host", table.finish())
 }
 
 fn seen(seen: Option<&HostUse>) -> String {

@@ -5,10 +5,12 @@ use super::lanes::Course;
 use super::tables::table;
 use crate::report::tables::{grids, known};
 use crate::report::{Report, words};
-use weir_command::html::{section, shown};
+use maud::{Markup, html};
+use weir_command::html::{folded, nothing, section};
 use weir_command::units::words::count;
 use weir_command::units::{percent, seconds};
 use weir_doctor::facts::{FoundGroup, Lane};
+use weir_policy::text::printable;
 
 /// A group with a smaller share of the time stands with the other little ones.
 const LITTLE: f64 = 0.005;
@@ -16,7 +18,7 @@ const LITTLE: f64 = 0.005;
 const MOST: usize = 40;
 
 /// The sections of the groups; nothing where there are none.
-pub fn sections(report: &Report) -> String {
+pub fn sections(report: &Report) -> Markup {
     let run = &report.run;
     let of = |is_inside: bool| {
         (0..run.groups.len()).filter(move |at| run.groups[*at].inside.is_some() == is_inside)
@@ -33,67 +35,62 @@ pub fn sections(report: &Report) -> String {
          the time.",
         rows(report, of(true).collect(), false),
     );
-    script + &inside
+    html! { (script) (inside) }
 }
 
-fn rows(report: &Report, mut groups: Vec<usize>, is_script: bool) -> String {
+fn rows(report: &Report, mut groups: Vec<usize>, is_script: bool) -> Markup {
     let run = &report.run;
     if groups.is_empty() {
-        return String::new();
+        return nothing();
     }
     groups.sort_by_key(|at| std::cmp::Reverse(run.groups[*at].own_ns()));
     let course = run.history.as_ref().map(|history| Course::new(history, run.wall_ns));
     let course = course.as_ref();
     let is_large = |at: &usize| run.group_share(&run.groups[*at]) >= LITTLE;
     let large = groups.iter().filter(|at| is_large(at)).count().clamp(1, MOST).min(groups.len());
-    let key = |course: &Course| if is_script { course.key() } else { String::new() };
-    let mut html = course.map_or_else(String::new, |course| key(course) + &course.axis());
-    for (place, at) in groups[..large].iter().enumerate() {
-        html += &row(report, *at, course, place == 0);
-    }
-    let little: String = groups[large..].iter().map(|at| row(report, *at, course, false)).collect();
-    html +=
-        &folded(&format!("{} more, which took little of the time", groups.len() - large), &little);
-    let without = |course: &Course| -> String {
+    let little = &groups[large..];
+    let little_ones = html! { @for at in little { (row(report, *at, course, false)) } };
+    let without = |course: &Course| {
         let lanes = course.lanes().filter(|lane| lane.stage.is_none());
-        lanes.map(|lane| course.lane(lane)).collect()
+        html! { @for lane in lanes { (course.lane(lane)) } }
     };
-    let others = course.filter(|_| is_script).map_or_else(String::new, without);
-    html + &folded("Shells that waited for these, and processes without a row", &others)
-}
-
-/// A part of the page that opens.
-fn folded(summary: &str, inside: &str) -> String {
-    match inside.is_empty() {
-        true => String::new(),
-        false => format!("<details>\n<summary>{summary}</summary>\n{inside}</details>\n"),
+    let others = course.filter(|_| is_script).map_or_else(nothing, without);
+    html! {
+        @if let Some(course) = course {
+            @if is_script { (course.key()) }
+            (course.axis())
+        }
+        @for (place, at) in groups[..large].iter().enumerate() {
+            (row(report, *at, course, place == 0))
+        }
+        (folded(&format!("{} more, which took little of the time", little.len()), little_ones))
+        (folded("Shells that waited for these, and processes without a row", others))
     }
 }
 
-fn row(report: &Report, at: usize, course: Option<&Course>, is_open: bool) -> String {
+fn row(report: &Report, at: usize, course: Option<&Course>, is_open: bool) -> Markup {
     let run = &report.run;
     let group = &run.groups[at];
     let (part, name) = (percent(Some(run.group_share(group))), words::name(group));
     let when = facts(group).join(", ");
     let title = format!("{part} of the time: {} {name}: {when}", at + 1);
     let band = |course: &Course| course.group(&title, &group.spans, &lanes_of(course, group));
-    format!(
-        "<details class=\"group\"{}>\n<summary><b>{part}</b> <span>{} {}</span> \
-         <span class=\"soft\">{}</span>\n{}</summary>\n{}</details>\n",
-        if is_open { " open" } else { "" },
-        at + 1,
-        shown(&name),
-        shown(&when),
-        course.map_or_else(String::new, band),
-        inside(report, at, course)
-    )
+    html! {
+        details.group open[is_open] {
+            summary {
+                b { (part) } " "
+                span { (at + 1) " " (printable(&name)) } " "
+                span.soft { (printable(&when)) }
+                (course.map_or_else(nothing, band))
+            }
+            (inside(report, at, course))
+        }
+    }
 }
 
 /// What is below the row: what held the group up, its stages and its pipes.
-fn inside(report: &Report, at: usize, course: Option<&Course>) -> String {
+fn inside(report: &Report, at: usize, course: Option<&Course>) -> Markup {
     let (run, group) = (&report.run, &report.run.groups[at]);
-    let mut html = words::why(group, &report.found.groups[at])
-        .map_or_else(String::new, |why| format!("<p>{}</p>\n", shown(&why)));
     // Those of a script have the numbers that they have in the report.
     let (of, verdict, first) = match group.first_stage {
         Some(first) => (run, &report.found.verdict, first),
@@ -101,15 +98,17 @@ fn inside(report: &Report, at: usize, course: Option<&Course>) -> String {
     };
     let stages: Vec<usize> = (first..first + group.run.stages.len()).collect();
     let [times, data, pipes] = grids(of, &verdict.stages, &stages);
-    html += &table("stage", &times);
-    html += &table("stage", &data);
-    html += &table("pipe", &pipes);
     let lanes = course.map_or_else(Vec::new, |course| lanes_of(course, group));
-    // One alone is the row above.
-    if let Some(course) = course.filter(|_| lanes.len() > 1) {
-        html.extend(lanes.iter().map(|lane| course.lane(lane)));
+    html! {
+        @if let Some(why) = words::why(group, &report.found.groups[at]) { p { (printable(&why)) } }
+        (table("stage", &times))
+        (table("stage", &data))
+        (table("pipe", &pipes))
+        // One alone is the row above.
+        @if let Some(course) = course.filter(|_| lanes.len() > 1) {
+            @for lane in &lanes { (course.lane(lane)) }
+        }
     }
-    html
 }
 
 fn lanes_of<'a>(course: &Course<'a>, group: &FoundGroup) -> Vec<&'a Lane> {

@@ -1,11 +1,13 @@
 //! Bands over time: the states of the stages, and the fills of the pipes. They are as wide as there is room.
 
+use maud::{Markup, html};
 use std::fmt::Write as _;
-use weir_command::html::{key, shown, trim};
+use weir_command::html::{hex, key, nothing, trim};
 use weir_command::units::{bytes, capacity, percent, seconds};
 use weir_doctor::facts::{Fills, History, Lane, Pipe};
 use weir_doctor::graph::WallSpan;
 use weir_doctor::state::TaskState;
+use weir_policy::text::printable;
 
 /// Width and height of a band in units of its drawing, which is stretched to the width of the page.
 const WIDE: u64 = 1072;
@@ -54,17 +56,20 @@ impl<'a> Course<'a> {
     }
 
     /// Who held the run up when, a band for each lane, and the times below them.
-    pub fn stages(&self, phases: &[(u64, u64, String)]) -> String {
-        let bands: String = self.lanes().map(|lane| self.lane(lane)).collect();
-        if bands.is_empty() {
-            return bands;
+    pub fn stages(&self, phases: &[(u64, u64, String)]) -> Markup {
+        if self.lanes().next().is_none() {
+            return nothing();
         }
-        let phases = if phases.len() > 1 { self.phases(phases) } else { String::new() };
-        self.key() + &phases + &bands + &self.axis()
+        html! {
+            (self.key())
+            @if phases.len() > 1 { (self.phases(phases)) }
+            @for lane in self.lanes() { (self.lane(lane)) }
+            (self.axis())
+        }
     }
 
     /// The key to the colours of all lanes.
-    pub fn key(&self) -> String {
+    pub fn key(&self) -> Markup {
         let used = |states: &[TaskState]| self.lanes().any(|lane| time_ns(lane, states) > 0);
         let entries = KINDS
             .iter()
@@ -74,7 +79,7 @@ impl<'a> Course<'a> {
     }
 
     /// A lane with its name.
-    pub fn lane(&self, lane: &Lane) -> String {
+    pub fn lane(&self, lane: &Lane) -> Markup {
         let seen_ns = lane.seen_ns().max(1);
         let shares = KINDS.iter().map(|(name, _, states)| (*name, time_ns(lane, states)));
         let said = shares.filter(|(_, ns)| *ns * 100 >= seen_ns);
@@ -87,7 +92,7 @@ impl<'a> Course<'a> {
     }
 
     /// When a group ran, and at each moment what the busiest of its processes did.
-    pub fn group(&self, title: &str, spans: &[WallSpan], lanes: &[&Lane]) -> String {
+    pub fn group(&self, title: &str, spans: &[WallSpan], lanes: &[&Lane]) -> Markup {
         let mut most: Vec<Column> = vec![Column::default(); COLUMNS as usize];
         for lane in lanes {
             for (most, column) in most.iter_mut().zip(self.columns(lane)) {
@@ -99,13 +104,12 @@ impl<'a> Course<'a> {
             let (from, to) = (self.place(span.start_ns), self.place(span.end_ns));
             let _ = write!(ran, "M{} 0h{}v{HIGH}H{}z", from * 2, (to - from).max(1) * 2, from * 2);
         }
-        let ran = format!("<path class=\"ran\" d=\"{ran}\"/>\n");
-        band(title, &(ran + &states(&most)))
+        band(title, &html! { path.ran d=(ran) {} (states(&most)) })
     }
 
     /// The fills of the pipes.
-    pub fn fills(&self, pipes: &[Pipe]) -> String {
-        let mut html = String::new();
+    pub fn fills(&self, pipes: &[Pipe]) -> Markup {
+        let mut bands = Vec::new();
         for (fills, pipe) in self.history.fills.iter().zip(pipes) {
             let largest = fills.columns().flatten().map(|(_, most)| most).max();
             let Some(largest) = largest else { continue };
@@ -117,9 +121,12 @@ impl<'a> Course<'a> {
                 capacity(full),
                 bytes(largest)
             );
-            html += &titled(&name, &band(&name, &self.fill(fills, full)));
+            bands.push(titled(&name, &band(&name, &self.fill(fills, full))));
         }
-        if html.is_empty() { html } else { html + &self.axis() }
+        html! {
+            @for band in &bands { (band) }
+            @if !bands.is_empty() { (self.axis()) }
+        }
     }
 
     /// The drawn column in which a time lies.
@@ -148,7 +155,7 @@ impl<'a> Course<'a> {
     }
 
     /// The fill of a pipe: an area for the mean, and a line for the largest.
-    fn fill(&self, fills: &Fills, full: u64) -> String {
+    fn fill(&self, fills: &Fills, full: u64) -> Markup {
         let mut columns: Vec<Option<(f64, u32, u64)>> = vec![None; COLUMNS as usize];
         for (column, found) in (0..).zip(fills.columns()) {
             let Some((mean, most)) = found else { continue };
@@ -171,56 +178,54 @@ impl<'a> Course<'a> {
             let _ = write!(line, "{start}H{next}");
             is_open = true;
         }
-        format!(
-            "<path fill=\"#0072b2\" d=\"{area}\"/>\n<path fill=\"none\" stroke=\"#d55e00\" \
-             vector-effect=\"non-scaling-stroke\" d=\"{line}\"/>\n"
-        )
+        html! {
+            path fill="#0072b2" d=(area) {}
+            path fill="none" stroke="#d55e00" vector-effect="non-scaling-stroke" d=(line) {}
+        }
     }
 
     /// Who held the run up when.
-    fn phases(&self, phases: &[(u64, u64, String)]) -> String {
+    fn phases(&self, phases: &[(u64, u64, String)]) -> Markup {
         let share = |ns: u64| 100.0 * ns.min(self.span_ns) as f64 / self.span_ns as f64;
-        let mut html =
-            String::from("<div class=\"lane\"><p>held up by</p>\n<div class=\"phases\">");
-        for (start_ns, end_ns, who) in phases {
-            let (from, to) = (share(*start_ns), share(*end_ns));
-            let said = format!("{who}, {} to {}", seconds(*start_ns), seconds(*end_ns));
-            let _ = write!(
-                html,
-                "<span style=\"left:{from:.2}%;width:{:.2}%\" title=\"{}\">{}</span>",
-                (to - from).max(0.1),
-                shown(&said),
-                shown(who)
-            );
+        html! {
+            div.lane {
+                p { "held up by" }
+                div.phases {
+                    @for (start_ns, end_ns, who) in phases {
+                        @let (from, to) = (share(*start_ns), share(*end_ns));
+                        @let said = format!("{who}, {} to {}", seconds(*start_ns), seconds(*end_ns));
+                        @let width = (to - from).max(0.1);
+                        span style=(format!("left:{from:.2}%;width:{width:.2}%")) title=(printable(&said)) {
+                            (printable(who))
+                        }
+                    }
+                }
+            }
         }
-        html + "</div></div>\n"
     }
 
     /// Times below the bands.
-    pub fn axis(&self) -> String {
+    pub fn axis(&self) -> Markup {
         let span_s = self.span_ns as f64 / 1e9;
         let step_s = step(span_s / 6.0);
-        let mut html = String::from("<div class=\"axis\">");
-        let mut mark = 0;
-        while f64::from(mark) * step_s <= span_s {
-            let at_s = f64::from(mark) * step_s;
-            let time = match step_s < 0.01 {
-                true => format!("{} ms", trim(at_s * 1e3)),
-                false => format!("{} s", trim(at_s)),
-            };
-            let share = at_s / span_s * 100.0;
-            // The last stands to the left of its mark.
-            let _ = match share > 90.0 {
-                true => write!(
-                    html,
-                    "<span class=\"end\" style=\"right:{:.2}%\">{time}</span>",
-                    100.0 - share
-                ),
-                false => write!(html, "<span style=\"left:{share:.2}%\">{time}</span>"),
-            };
-            mark += 1;
+        let marks = (0..).map(|mark| f64::from(mark) * step_s).take_while(|at_s| *at_s <= span_s);
+        let time = |at_s: f64| match step_s < 0.01 {
+            true => format!("{} ms", trim(at_s * 1e3)),
+            false => format!("{} s", trim(at_s)),
+        };
+        html! {
+            div.axis {
+                @for at_s in marks {
+                    @let share = at_s / span_s * 100.0;
+                    // The last stands to the left of its mark.
+                    @if share > 90.0 {
+                        span.end style=(format!("right:{:.2}%", 100.0 - share)) { (time(at_s)) }
+                    } @else {
+                        span style=(format!("left:{share:.2}%")) { (time(at_s)) }
+                    }
+                }
+            }
         }
-        html + "</div>\n"
     }
 }
 
@@ -230,23 +235,25 @@ fn time_ns(lane: &Lane, states: &[TaskState]) -> u64 {
 }
 
 /// A band below its name.
-fn titled(name: &str, band: &str) -> String {
-    format!("<div class=\"lane\"><p>{}</p>\n{band}</div>\n", shown(name))
+fn titled(name: &str, band: &Markup) -> Markup {
+    html! { div.lane { p { (printable(name)) } (band) } }
 }
 
 /// A drawing as wide as the page, with words for its colours at the pointer.
-fn band(said: &str, inside: &str) -> String {
-    format!(
-        "<svg class=\"band\" viewBox=\"0 0 {WIDE} {HIGH}\" preserveAspectRatio=\"none\" role=\"img\" \
-         xmlns=\"http://www.w3.org/2000/svg\">\n<title>{}</title>\n{inside}</svg>\n",
-        shown(said)
-    )
+fn band(said: &str, inside: &Markup) -> Markup {
+    html! {
+        svg.band viewBox={ "0 0 " (WIDE) " " (HIGH) } preserveAspectRatio="none" role="img"
+            xmlns="http://www.w3.org/2000/svg" {
+            title { (printable(said)) }
+            (inside)
+        }
+    }
 }
 
 /// The states in each column. Neighbours that are alike are one rectangle.
-fn states(columns: &[Column]) -> String {
-    let mut svg = String::new();
-    for (kind, (_, [r, g, b], _)) in KINDS.iter().enumerate() {
+fn states(columns: &[Column]) -> Markup {
+    let mut paths = Vec::new();
+    for (kind, (_, colour, _)) in KINDS.iter().enumerate() {
         let edges = |times: &Column| {
             let sum: u64 = times.iter().sum();
             let below: u64 = times[..kind].iter().sum();
@@ -268,10 +275,10 @@ fn states(columns: &[Column]) -> String {
             at = end;
         }
         if !path.is_empty() {
-            let _ = writeln!(svg, "<path fill=\"#{r:02x}{g:02x}{b:02x}\" d=\"{path}\"/>");
+            paths.push(html! { path fill=(hex(*colour)) d=(path) {} });
         }
     }
-    svg
+    html! { @for path in paths { (path) } }
 }
 
 /// The round number of 1, 2 or 5 that is at least this.

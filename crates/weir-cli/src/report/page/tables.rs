@@ -1,13 +1,14 @@
 //! The tables of the report as tables of a page: the same columns, under longer names.
 
 use crate::report::layout::Grid;
+use maud::Markup;
 use weir_command::html::Column::{Figures, Words};
-use weir_command::html::{Cell, Column, Table};
+use weir_command::html::{Cell, Column, Table, nothing};
 
 /// Returns a table, whose first column has this name; nothing for a table without rows.
-pub fn table(first: &'static str, grid: &Grid) -> String {
+pub fn table(first: &'static str, grid: &Grid) -> Markup {
     if grid.names.is_empty() {
-        return String::new();
+        return nothing();
     }
     let head = |title, words| if words { Words(spoken(title)) } else { Figures(spoken(title)) };
     let columns: Vec<Column> = std::iter::once(Words(first))
