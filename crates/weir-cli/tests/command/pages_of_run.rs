@@ -20,7 +20,7 @@ fn page(place: &Path, text: &str) -> String {
 fn the_page_is_whole_and_asks_for_nothing_else() {
     let place = tempfile::tempdir().expect("a directory");
     let page = page(place.path(), SLEEPS);
-    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
     let outside = page.replace("http://www.w3.org/2000/svg", "");
     for not in ["http:", "https:", "<script", "<link", "<img", "@import", "url("] {
         assert!(!outside.contains(not), "{not}");
