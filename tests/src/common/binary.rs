@@ -9,8 +9,10 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A command, by its name. It stands for its path.
 ///
-/// Cargo builds the binaries of the package whose tests it runs, and not those of other packages:
-/// they are built when they are first asked for.
+/// Cargo builds the binaries of the packages whose tests it runs: all of them in a run of the
+/// workspace. One of another package that is not there is built when it is first asked for. One that
+/// is there is taken as it is: to build it here would be another selection of packages, for which
+/// cargo builds all their dependencies again, and would replace what other tests are running.
 #[derive(Clone, Copy, Debug)]
 pub struct Binary(pub &'static str);
 
@@ -25,9 +27,8 @@ impl Binary {
         if let Some(known) = paths.get(path) {
             return known;
         }
-        let package = format!("{}-cli", self.0);
-        if std::env::var("CARGO_PKG_NAME").is_ok_and(|own| own != package) {
-            build(&package);
+        if !std::path::Path::new(path).exists() {
+            build(&format!("{}-cli", self.0));
         }
         let path: &'static str = path.to_owned().leak();
         paths.insert(path);

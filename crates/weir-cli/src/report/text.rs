@@ -157,7 +157,14 @@ impl<'a> Page<'a> {
 fn headline(report: &Report) -> String {
     let run = &report.run;
     let what = if run.script { "command" } else { "stage" };
-    let stages = match run.stages.len() {
+    // Several groups are in a table with their lines. The shell of a script is none of its commands.
+    let mut commands = run.groups.iter().filter(|group| !group.is_parent());
+    let only = match (commands.next(), commands.next()) {
+        (Some(group), None) if run.script => words::place(group).map(|place| (group, place)),
+        _ => None,
+    };
+    let number = only.as_ref().map_or(run.stages.len(), |(group, _)| group.run.stages.len());
+    let stages = match number {
         0 if nothing_ran(run) => {
             return String::from("weir: nothing to run: the text holds no command");
         }
@@ -171,11 +178,7 @@ fn headline(report: &Report) -> String {
         "-" => String::from("under 1ms"),
         wall => wall.to_owned(),
     };
-    // Several groups are in a table with their lines.
-    let line = match run.groups.as_slice() {
-        [group] if run.script => words::place(group).map(|place| format!(" ({place})")),
-        _ => None,
-    };
+    let line = only.map(|(_, place)| format!(" ({place})"));
     let mut text = format!("weir: {wall} for {stages}{} on {cpus}", line.unwrap_or_default());
     if run.stopped_ns > 0 {
         text.push_str(&format!(", not counting {} stopped", seconds(run.stopped_ns)));
