@@ -279,7 +279,7 @@ impl QueueRing {
             let patience = PATIENCE.max(Duration::from_nanos(self.ring(&seen.0, seen.1.1)?.bytes));
             grow = still_since.elapsed() >= patience || until.is_over();
             if looked.elapsed() > LOOK {
-                self.hear(py, Side::Put)?;
+                self.report_deaths(py, Side::Put)?;
                 looked = Instant::now();
             }
         }
@@ -321,7 +321,7 @@ impl QueueRing {
             slept |= self.wait(py, Side::Get, time, || self.moved(&seen.0, seen.1))?;
             if looked.elapsed() > LOOK {
                 if self.size()? == 0 {
-                    self.hear(py, Side::Get)?;
+                    self.report_deaths(py, Side::Get)?;
                 }
                 looked = Instant::now();
             }
@@ -505,7 +505,7 @@ impl QueueRing {
 
     /// Raises for a process that died, if one who waits on this side may wait for it in vain; says
     /// so by a warning if it only took items.
-    fn hear(&self, py: Python<'_>, side: Side) -> PyResult<()> {
+    fn report_deaths(&self, py: Python<'_>, side: Side) -> PyResult<()> {
         let fresh: Vec<Gone> = {
             let mut told = own(&self.told);
             peers::gone(self.shared.header()).filter(|gone| told.insert(gone.key)).collect()

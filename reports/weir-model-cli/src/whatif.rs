@@ -124,7 +124,7 @@ pub(super) fn whatif(options: &ModelOptions) -> Result<ExitCode, Fault> {
         .map_err(|why| failed(format!("cannot predict from '{}': {why}", path.display())))?;
     let mut outlet = Outlet::open(&options.json)?;
     let body = || document(&machine.name, &changes, &found);
-    outlet.write_report("weir.model.whatif/1", body, || said(&changes, &found))?;
+    outlet.write_report("weir.model.whatif/1", body, || text(&changes, &found))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -142,7 +142,7 @@ fn asked(changes: &Changes) -> String {
     words.join(", ")
 }
 
-fn said(changes: &Changes, found: &Forecast) -> String {
+fn text(changes: &Changes, found: &Forecast) -> String {
     let time = |s: f64| seconds((s * 1e9) as u64);
     let speedup = found.speedup();
     let says = match speedup {
@@ -196,7 +196,7 @@ mod tests {
             notes: Vec::new(),
             events: 0,
         };
-        let text = said(&Changes { cpus: Some(8), ..Changes::default() }, &found);
+        let text = text(&Changes { cpus: Some(8), ..Changes::default() }, &found);
         let row = text.lines().last().expect("a row");
         let words: Vec<&str> = row.split_whitespace().collect();
         let one = ["1.33", "37", "%", "0", "%"];

@@ -1,7 +1,7 @@
 //! The disk's own rate, for comparison with what keeps a backlog on it: the same bytes are written
 //! and then read, past the page cache, in clusters as a pool has them.
 
-use super::line::{complaints, said, side};
+use super::line::{complaint, complaints, side};
 use super::way::memory_bytes;
 use crate::engine::case::CaseError;
 use crate::sys::sequential::{Sequential, measure_sequential};
@@ -62,7 +62,7 @@ impl Disk {
         })?;
         let ended = child.wait()?;
         if !ended.status.success() {
-            return Err(CaseError::failed(said(&complaints).trim_end()));
+            return Err(CaseError::failed(complaint(&complaints).trim_end()));
         }
         // Acquire pairs with the releases above.
         let [write_ns, read_ns] = [0, 1].map(|word| times.word(word).load(Ordering::Acquire));

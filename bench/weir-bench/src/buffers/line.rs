@@ -150,7 +150,7 @@ pub fn complaints() -> Result<File, CaseError> {
 }
 
 /// Returns the beginning of what they wrote.
-pub fn said(complaints: &File) -> String {
+pub fn complaint(complaints: &File) -> String {
     let mut said = [0; 512];
     let count = complaints.read_at(&mut said, 0).unwrap_or(0);
     String::from_utf8_lossy(&said[..count]).into_owned()
@@ -189,7 +189,7 @@ fn start(
 
 /// Explains a failure: by the first complaint, or by how the program ended.
 fn why(complaints: &File, relay: Option<Reaped>) -> CaseError {
-    match (said(complaints).lines().next(), relay) {
+    match (complaint(complaints).lines().next(), relay) {
         (Some(line), _) => CaseError::failed(line),
         (None, Some(relay)) => CaseError::failed(format!("the program ended: {}", relay.status)),
         (None, None) => CaseError::failed("a side died"),

@@ -118,11 +118,11 @@ pub fn run(group: &Group, request: &CellRequest, out: &mut impl Write) -> Result
         let rows = run_round(&mut ready, &mut order, &place, round, out)?;
         if place.has_lost_its_load() {
             let trouble = CaseError::failed("what ran beside it has ended");
-            say(out, &CellLine::Trouble(None, trouble))?;
+            write_line(out, &CellLine::Trouble(None, trouble))?;
             break;
         }
         for row in rows {
-            say(out, &CellLine::Batch(row))?;
+            write_line(out, &CellLine::Batch(row))?;
         }
         round += 1;
         // Stops unless another round of the mean length fits.
@@ -156,7 +156,7 @@ fn set_up(
         let found = case.ok_or_else(|| CaseError::failed(format!("there is no case '{name}'")));
         match found.and_then(|case| Ok((index, case, (case.make)(&request.site)?))) {
             Ok(work) => made.push(work),
-            Err(trouble) => say(out, &CellLine::Trouble(Some(index), trouble))?,
+            Err(trouble) => write_line(out, &CellLine::Trouble(Some(index), trouble))?,
         }
     }
     let mut ready = Vec::new();
@@ -173,10 +173,10 @@ fn set_up(
         };
         match counted {
             Ok(count) => {
-                say(out, &CellLine::Count(index, count))?;
+                write_line(out, &CellLine::Count(index, count))?;
                 ready.push(ReadyCase { index, work, count });
             }
-            Err(trouble) => say(out, &CellLine::Trouble(Some(index), trouble))?,
+            Err(trouble) => write_line(out, &CellLine::Trouble(Some(index), trouble))?,
         }
     }
     Ok(ready)
@@ -221,7 +221,7 @@ fn run_round(
         }
         match ran {
             // Rows wait for the second measurement of the cache line, if there is one.
-            Ok(row) if before.is_none() => say(out, &CellLine::Batch(row))?,
+            Ok(row) if before.is_none() => write_line(out, &CellLine::Batch(row))?,
             Ok(row) => rows.push(row),
             Err(trouble) => failed.push((work.index, trouble)),
         }
@@ -233,7 +233,7 @@ fn run_round(
     }
     for (index, trouble) in failed {
         ready.retain(|work| work.index != index);
-        say(out, &CellLine::Trouble(Some(index), trouble))?;
+        write_line(out, &CellLine::Trouble(Some(index), trouble))?;
     }
     Ok(rows)
 }
@@ -264,7 +264,7 @@ fn line_rtt_ns(site: &Site) -> Option<f64> {
     line::round_trip_ns(*site.cpus.first()? as usize, *site.cpus.get(1)? as usize)
 }
 
-fn say(out: &mut impl Write, line: &CellLine) -> Result<(), CaseError> {
+fn write_line(out: &mut impl Write, line: &CellLine) -> Result<(), CaseError> {
     let mut text =
         serde_json::to_string(line).map_err(|error| CaseError::failed(error.to_string()))?;
     text.push('\n');

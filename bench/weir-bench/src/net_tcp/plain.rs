@@ -104,7 +104,7 @@ pub fn serve(
     loop {
         interface.poll(Instant::now(), &mut device, &mut sockets);
         for (handle, port) in &listeners {
-            tend(sockets.get_mut::<Socket<'_>>(*handle), *port, *port == ports.1)?;
+            serve_one(sockets.get_mut::<Socket<'_>>(*handle), *port, *port == ports.1)?;
         }
         interface.poll(Instant::now(), &mut device, &mut sockets);
         let delay = interface.poll_delay(Instant::now(), &sockets);
@@ -118,7 +118,7 @@ pub fn serve(
 }
 
 /// Takes what has come on a connection, sends if it generates, and listens again after its end.
-fn tend(socket: &mut Socket<'_>, port: u16, generates: bool) -> Result<(), CaseError> {
+fn serve_one(socket: &mut Socket<'_>, port: u16, generates: bool) -> Result<(), CaseError> {
     if !socket.is_open() {
         let listens = socket.listen(port);
         return listens.map_err(|error| CaseError::failed(format!("cannot listen: {error}")));

@@ -157,7 +157,7 @@ impl<'a> Page<'a> {
 fn headline(report: &Report) -> String {
     let run = &report.run;
     let what = if run.script { "command" } else { "stage" };
-    // Several groups are in a table with their lines. The shell of a script is none of its commands.
+    // Several groups are in a table with their lines. A script's shell is none of its commands.
     let mut commands = run.groups.iter().filter(|group| !group.is_parent());
     let only = match (commands.next(), commands.next()) {
         (Some(group), None) if run.script => words::place(group).map(|place| (group, place)),

@@ -46,13 +46,13 @@ pub struct Reading {
 #[derive(Debug, Default)]
 pub struct Inputs {
     of: BTreeMap<Pid, Files>,
-    /// Those of the look before.
+    /// Those of the reading before.
     before: BTreeMap<Pid, Files>,
 }
 
 impl Inputs {
     /// Returns how far the first stage that reads files came in them.
-    pub fn look(&mut self, sampler: &Sampler) -> Option<Reading> {
+    pub fn read(&mut self, sampler: &Sampler) -> Option<Reading> {
         self.before = std::mem::take(&mut self.of);
         let groups = &sampler.population.groups;
         let mut alive = groups.iter().enumerate().filter(|(_, group)| !group.ended);
@@ -91,7 +91,7 @@ impl Inputs {
 
     fn of_process(&mut self, pid: Pid) -> Vec<Counted> {
         let mut files = self.before.remove(&pid).unwrap_or_default();
-        let counted = files.look(pid);
+        let counted = files.read(pid);
         self.of.insert(pid, files);
         counted
     }
@@ -183,7 +183,7 @@ struct Open {
 impl Files {
     /// Looks at a process. Returns its files, up to the last that surely follows; none while nothing of them was
     /// seen to be read.
-    fn look(&mut self, pid: Pid) -> Vec<Counted> {
+    fn read(&mut self, pid: Pid) -> Vec<Counted> {
         let words = words(pid, WORDS_BYTES);
         if words != self.words {
             *self = Files { sought: seek(pid, &words), words, ..Files::default() };
@@ -350,7 +350,7 @@ mod tests {
     /// Looks until the files add up to so many bytes of which some were read. Returns the number of files.
     fn seen(files: &mut Files, pid: Pid, bytes: u64) -> usize {
         for _ in 0..20_000 {
-            let counted = files.look(pid);
+            let counted = files.read(pid);
             let of = |what: fn(&Counted) -> u64| counted.iter().map(what).sum::<u64>();
             if of(|file| file.bytes) == bytes && of(|file| file.read_bytes) > 0 {
                 return counted.len();
@@ -374,7 +374,7 @@ mod tests {
         let mut output = cat.stdout.take().expect("piped");
         output.read_exact(&mut vec![0; (1 << 20) + 1]).expect("the first file");
         let read_bytes =
-            |files: &mut Files| -> u64 { files.look(pid).iter().map(|file| file.read_bytes).sum() };
+            |files: &mut Files| -> u64 { files.read(pid).iter().map(|file| file.read_bytes).sum() };
         while read_bytes(&mut files) <= 1 << 20 {}
         assert_eq!(seen(&mut files, pid, 6 << 20), 3, "also when one of them is behind");
         drop(output);
@@ -397,8 +397,8 @@ mod tests {
         let mut perl = started(place.path(), &["perl", "-e", script, "named"]);
         let (pid, mut files) = (perl.id() as Pid, Files::default());
         perl.stdout.take().expect("piped").read_exact(&mut [0; 2]).expect("both are open");
-        while files.look(pid).is_empty() && files.files.is_empty() {}
-        assert!(files.look(pid).is_empty());
+        while files.read(pid).is_empty() && files.files.is_empty() {}
+        assert!(files.read(pid).is_empty());
         assert_eq!(files.files[0].state, State::Output);
         perl.kill().expect("killed");
         perl.wait().expect("ended");
@@ -417,10 +417,10 @@ mod tests {
         let mut perl = command.stdout(Stdio::piped()).spawn().expect("perl");
         let (pid, mut files) = (perl.id() as Pid, Files::default());
         assert_eq!(seen(&mut files, pid, 2 << 20), 1);
-        // Within the first look it may have become perl: its words are new to the next one.
+        // Within the first reading it may have become perl: its words are new to the next one.
         assert_eq!(seen(&mut files, pid, 2 << 20), 1);
         perl.stdout.take().expect("piped").read_exact(&mut [0; 100_000]).expect("it went back");
-        assert!(files.look(pid).is_empty() && files.seeks);
+        assert!(files.read(pid).is_empty() && files.seeks);
         perl.kill().expect("killed");
         perl.wait().expect("ended");
     }

@@ -123,7 +123,7 @@ impl Live {
 
     /// Returns how much of its files the first stage that has some has read, and how long the rest takes.
     fn left(&mut self, now_ns: u64, sampler: &Sampler) -> Option<String> {
-        let reading = self.inputs.look(sampler)?;
+        let reading = self.inputs.read(sampler)?;
         let Reading { bytes, read_bytes, .. } = reading;
         let share = 100 * u128::from(read_bytes) / u128::from(bytes.max(1));
         let name = reading.name.as_deref().map(|name| cut(name, NAMES[1]));

@@ -215,7 +215,7 @@ pub fn describe(group: &mut Group, process: &Process) {
         group.ends_due = true;
         group.root.became_ns = group.last_ns;
     }
-    group.root.sampled(&process.record);
+    group.root.take_sample(&process.record);
     if group.first.0.is_empty() {
         group.first = (group.root.program.clone(), group.root.command.clone());
     }

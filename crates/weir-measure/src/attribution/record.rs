@@ -50,7 +50,7 @@ impl ProcessRecord {
     }
 
     /// Takes what a later sample showed. What the kernel does not show any more stays.
-    pub fn sampled(&mut self, sample: &ProcessRecord) {
+    pub fn take_sample(&mut self, sample: &ProcessRecord) {
         self.program.clone_from(&sample.program);
         self.command.clone_from(&sample.command);
         self.locale.clone_from(&sample.locale);
@@ -63,7 +63,7 @@ impl ProcessRecord {
 
     /// Takes what the events told of the whole life of a process that was started in the run.
     /// `ended`: its end was among them.
-    pub fn told(&mut self, events: &ProcessRecord, ended: bool) {
+    pub fn take_events(&mut self, events: &ProcessRecord, ended: bool) {
         if self.output.is_none() {
             self.output.clone_from(&events.output);
         }

@@ -144,7 +144,7 @@ fn refine(group: &mut Group, life: &Life) {
     if !group.was_this_for(9) {
         group.root.before.clone_from(&life.record.before);
     }
-    group.root.told(&life.record, has_ended);
+    group.root.take_events(&life.record, has_ended);
     group.gone.cpu_ns = group.gone.cpu_ns.max(life.cpu_ns);
     group.gone.queue_ns = group.gone.queue_ns.max(life.queue_ns);
 }

@@ -302,7 +302,7 @@ mod tests {
             let own = lifeline.socket().expect("open");
             passing::send(own, BELL, &[]).expect("sent");
             drop(theirs.take());
-            // A child that another test starts has the other end too, until it executes its program.
+            // A child that another test starts has the other end too, until it executes.
             let begun = std::time::Instant::now();
             while !lifeline.is_dead() && begun.elapsed().as_secs() < 20 {
                 lifeline.take_messages(true, |_, _| {});

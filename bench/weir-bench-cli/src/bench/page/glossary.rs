@@ -7,7 +7,7 @@ use weir_bench::engine::record::{ComparisonRecord, Report};
 use weir_command::html::{folded, nothing, section};
 
 /// Summarizes the page in a sentence.
-pub fn says(report: &Report) -> String {
+pub fn summary(report: &Report) -> String {
     let suites =
         std::collections::BTreeSet::from_iter(report.cases.iter().map(|case| case.suite.as_str()));
     if suites.is_empty() {

@@ -106,7 +106,7 @@ fn head(report: &Report) -> Markup {
     html! {
         header {
             h1 { "weir bench" }
-            p.lead { (glossary::says(report)) }
+            p.lead { (glossary::summary(report)) }
             @for warning in warnings { p.warning { (warning) } }
             p { "How far to trust them: " (report.self_test.sentence) "." }
             (html::facts(facts))
