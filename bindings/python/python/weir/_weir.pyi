@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import AsyncIterator, ContextManager, Dict, Generic, Optional, Tuple, TypeVar, Union, final
-from typing_extensions import Buffer, Self
+from typing import Any, AsyncIterator, ContextManager, Dict, Generic, Optional, Tuple, Union, final
+from typing_extensions import Buffer, Self, TypeVar
 
 __version__: str
 
-T = TypeVar("T")
+# A queue that is made without saying of what is one of anything.
+T = TypeVar("T", default=Any)
 
 _Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 

@@ -10,14 +10,22 @@ import weakref
 from multiprocessing import reduction, util
 from multiprocessing.process import BaseProcess
 from queue import Empty, Full
-from typing import Any, Callable, Generic, Tuple, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Generic, Tuple
 
 from ._weir import QueueRing
 from .handing import descriptor_of
 
 __all__ = ["Empty", "Full", "Queue"]
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    # A queue that is made without saying of what is one of anything.
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 
 class Queue(QueueRing[T], Generic[T]):
