@@ -57,6 +57,8 @@ pub enum AdviceKind {
     FewerProcesses,
     /// One pass over a file that is read again and again.
     OnePass,
+    /// One flush to the disk for many writes.
+    FewerFlushes,
     /// Lines counted in a table, where they are sorted only to be counted.
     CountInTable,
 }
@@ -142,6 +144,7 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &dyn Fn() -> Vec<Refuted>) 
     for position in 0..run.stages.len() {
         all.extend(stages::fewer_processes(run, verdict, position));
         all.extend(stages::larger_transfers(run, verdict, position));
+        all.extend(stages::fewer_flushes(run, position));
         all.extend(tools::faster_cipher(run, position));
         all.extend(lines::line_buffering(run, position));
         all.extend(passes::count_in_table(run, position));

@@ -60,12 +60,15 @@ pub enum Remark {
     NotFound,
     /// It failed.
     Failed,
+    /// It was cut off, since the stage after it had what it wanted, and `pipefail` makes that the status
+    /// of the run.
+    CutOff,
 }
 
 impl Remark {
     /// Whether it is a failure, and not just worth knowing.
     pub fn is_grave(self) -> bool {
-        !matches!(self, Remark::Interrupted | Remark::Answered(_))
+        !matches!(self, Remark::Interrupted | Remark::Answered(_) | Remark::CutOff)
     }
 }
 

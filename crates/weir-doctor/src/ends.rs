@@ -35,7 +35,17 @@ pub fn remarks(run: &Run, command: &str) -> Vec<EndRemark> {
         Some(_) => of(Some(at), &stage.label, None),
         None => of(Some(at), &stage.label, Some(stage.ending?)),
     };
-    run.stages.iter().enumerate().filter_map(known).collect()
+    let found = run.stages.iter().enumerate().filter_map(known);
+    found.chain(cut_off(run)).collect()
+}
+
+/// Returns the stage whose reader had what it wanted, if that alone makes the status of the run with
+/// `pipefail` a failure.
+fn cut_off(run: &Run) -> Option<EndRemark> {
+    let ending = |at: &usize| run.stages[*at].ending.filter(|end| end.shell_status() != 0);
+    let last = (0..run.stages.len()).rev().find(|at| ending(at).is_some())?;
+    let is_cut = run.pipefail && ending(&last)?.is_broken_pipe() && last + 1 < run.stages.len();
+    is_cut.then_some(EndRemark { stage: Some(last), remark: Remark::CutOff, is_last: false })
 }
 
 /// Whether a script failed, and nobody reported which of its commands did.

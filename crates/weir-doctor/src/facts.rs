@@ -31,7 +31,10 @@ pub use groups::{FoundGroup, Line, Spread, Unseen, WaitedCpu};
 pub use history::{Cell, Fills, History, Lane};
 pub use hot::{HotCode, HotFunction, HotStage};
 pub use left::{LeftOpen, LeftProcess};
-pub use outside::{FileWait, FileWaitKind, OutsideProcess, Peer, PeerKind, TcpSample, TcpWaits};
+pub use outside::{
+    FileAccess, FileWait, FileWaitKind, Flushes, OutsideProcess, Peer, PeerKind, TcpSample,
+    TcpWaits,
+};
 pub use phases::{Holder, Phase};
 pub use traced::Traced;
 
@@ -95,6 +98,8 @@ pub struct Run {
     pub output_to_outside: bool,
     /// Whether it was a script that ran whole, whose stages were found from outside.
     pub script: bool,
+    /// Whether the rightmost stage that failed gives the run its status.
+    pub pipefail: bool,
     /// Processes that the kernel killed meanwhile because memory had run out.
     pub memory_kills: MemoryKills,
     /// What the CPUs did beside the run.
@@ -183,6 +188,8 @@ pub struct Stage {
     pub waits_evidence: Evidence,
     /// Whether it was one task all its life: then its CPU and queue times in `times` are exact.
     pub single_task: bool,
+    /// Time in which several of its tasks were seen alive.
+    pub several_ns: u64,
     /// Most tasks seen at the same time.
     pub most_tasks: usize,
     /// User CPU time of all its tasks.
@@ -241,6 +248,8 @@ pub struct Stage {
     pub peer: Option<Peer>,
     /// The files and devices for which it waited, the longest wait first.
     pub files: Vec<FileWait>,
+    /// Its waits until what it had written was on the disk.
+    pub flushes: Flushes,
     /// The path of the regular file that each of its processes reads, if there are several and all that
     /// were seen with a file read this one; the largest of those that each had open.
     pub shared_file: Option<String>,

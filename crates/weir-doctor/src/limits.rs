@@ -102,9 +102,12 @@ fn spread(run: &Run, at: usize, cpus: f64) -> StageNeeds {
     let waits_ns = times.sure_own_ns() - times.work_cpu_ns();
     // Who spins needs no CPU for that.
     let sum_ns = sum_ns * (1.0 - times.spun_cpu_ns as f64 / times.cpu_ns.max(1) as f64);
+    // One task alone cannot share its work with others.
+    let work_ns = times.work_cpu_ns();
+    let alone_ns = work_ns.saturating_sub(stage.several_ns) as f64;
     let cpu_ns = match stage.single_task {
-        true => times.work_cpu_ns() as f64,
-        false => (times.work_cpu_ns() as f64).min(sum_ns / cpus.max(1.0)),
+        true => work_ns as f64,
+        false => (work_ns as f64).min(sum_ns / cpus.max(1.0)).max(alone_ns),
     };
     // A relay works while its neighbours do; beside theirs it needs only its CPU time.
     let own_ns = match stage.relay {

@@ -76,7 +76,9 @@ fn finding(run: &Run, position: usize) -> StageFinding {
         own_ns += times.output_ns;
     }
     let (mut own, mut busy) = (run.share(own_ns), run.share(own_ns + times.work_queue_ns()));
-    let overlap_ns = if stage.single_task { 0 } else { ahead_ns(run, position) };
+    // One task alone is never at work and waiting at the same time.
+    let several_ns = if run.share(stage.several_ns) < LITTLE { 0 } else { stage.several_ns };
+    let overlap_ns = ahead_ns(run, position).min(several_ns);
     if busy > 0.0 {
         let behind = 1.0 - (run.share(overlap_ns) / busy).min(1.0);
         (own, busy) = (own * behind, busy * behind);

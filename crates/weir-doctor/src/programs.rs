@@ -14,7 +14,7 @@ pub use changed::{
     AES_CIPHER, cat_of_one_file, line_buffered, parallel, uncompressed, with_buffer, with_threads,
     without_cat, writes_text,
 };
-pub use hints::{buffering, in_one_pass, instead_of_processes, unbuffered};
+pub use hints::{buffering, flush_once, in_one_pass, instead_of_processes, unbuffered};
 
 /// Whether the program's speed depends on the locale.
 pub fn locale_matters(program: &str) -> bool {

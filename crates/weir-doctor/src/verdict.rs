@@ -17,7 +17,7 @@
 use crate::around::{self, CpuCause};
 use crate::facts::{LeftOpen, Run, Stage};
 use crate::limits;
-use crate::load::{self, MARGIN, StageFinding, lean};
+use crate::load::{self, LITTLE, MARGIN, StageFinding, lean};
 use crate::partition::Times;
 use crate::phases;
 use alloc::vec::Vec;
@@ -132,6 +132,8 @@ pub enum Finding {
     InTurn(Vec<(usize, f64)>),
 }
 
+/// What the run must gain at most without the slower of two equal stages.
+const GAINS: f64 = 1.05;
 /// A stage whose own work takes less than this share is never equal to a busier one.
 const WORKS: f64 = 0.25;
 
@@ -257,8 +259,8 @@ fn are_equal(found: &[StageFinding], top: usize, second: usize) -> bool {
 
 /// Returns the slower of two equally busy stages, if other evidence shows it.
 ///
-/// Exact and equal times stay a tie whatever the pipe shows. The pipe between them decides if a
-/// figure is sampled (several tasks), or if it confirms that one stage has more work of its own and
+/// The equal times of two tasks stay a tie whatever the pipe shows. The pipe between them decides if
+/// a time is that of several tasks at once, or if it confirms that one stage has more work of its own and
 /// the other only waited longer for a CPU.
 fn slower_of_equals(run: &Run, found: &[StageFinding], top: usize, second: usize) -> Option<usize> {
     let paced = |at: usize| found[at].paced || load::seems_paced(run, at);
@@ -268,8 +270,10 @@ fn slower_of_equals(run: &Run, found: &[StageFinding], top: usize, second: usize
     let slower = lean::slower_of(run, top, second)?;
     let faster = if slower == top { second } else { top };
     let confirmed = found[slower].own - found[faster].own >= MARGIN / 2.0;
-    let is_sampled = |at: usize| !run.stages[at].single_task;
-    (confirmed || is_sampled(top) || is_sampled(second)).then_some(slower)
+    let are_several = |at: usize| run.share(run.stages[at].several_ns) >= LITTLE;
+    // Without it the run would take as long.
+    let gains = limits::without_stage(run, slower).is_none_or(|factor| factor >= GAINS);
+    (gains && (confirmed || are_several(top) || are_several(second))).then_some(slower)
 }
 
 /// Returns a finding if a stage waited for longer than any was busy for the end of a pipe that

@@ -146,6 +146,7 @@ fn stage(run: &Run, position: usize, stage: &Stage, found: &StageFinding) -> Val
         "started": stage.started.as_ref().map(around::started),
         "peer": stage.peer.as_ref().map(|peer| around::peer(peer, found.limit.as_ref())),
         "files": stage.files.iter().map(around::file).collect::<Vec<_>>(),
+        "flushes": { "times_at_least": stage.flushes.times, "waited_s": seconds(stage.flushes.waited_ns) },
         "quota": stage.quota.as_ref().map(around::group_quota),
         "memory_limit": stage.memory_limit.as_ref().map(around::memory_limit),
         "major_faults": stage.major_faults,

@@ -78,6 +78,7 @@ fn hint(run: &Run, advice: &Advice, rereads: Option<Rereads>) -> Option<String> 
             let program = &run.groups.get(group)?.run.stages.get(stage)?.program;
             programs::in_one_pass(program).map(String::from)
         }
+        AdviceKind::FewerFlushes => Some(String::from(programs::flush_once(&stage.label))),
         AdviceKind::LargerReads => Some(buffering(true)),
         AdviceKind::LargerWrites => Some(buffering(false)),
         _ => None,
@@ -120,6 +121,7 @@ pub(super) fn rewrite(
         | AdviceKind::MoreCpus
         | AdviceKind::FewerProcesses
         | AdviceKind::OnePass
+        | AdviceKind::FewerFlushes
         | AdviceKind::CountInTable => None,
     }
 }

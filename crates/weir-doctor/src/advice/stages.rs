@@ -47,6 +47,23 @@ pub(super) fn fewer_processes(run: &Run, verdict: &Verdict, position: usize) -> 
     Some(Advice { kind: AdviceKind::FewerProcesses, stage: Some(position), pipe: None, gain })
 }
 
+/// Fewer flushes than this are not one after each piece of work.
+const MANY_FLUSHES: u64 = 20;
+/// Flushes that took a smaller share of the run do not hold it up.
+const MUCH_FLUSHING: f64 = 0.25;
+
+/// Advises one flush to the disk for many writes, where a stage waits for one after another.
+pub(super) fn fewer_flushes(run: &Run, position: usize) -> Option<Advice> {
+    let stage = &run.stages[position];
+    let share = run.share(stage.flushes.waited_ns.min(stage.times.disk_ns));
+    if stage.flushes.times < MANY_FLUSHES || share < MUCH_FLUSHING {
+        return None;
+    }
+    let without = limits::without_stage(run, position).unwrap_or(f64::INFINITY);
+    let gain = Gain::About(estimate(share).min(without));
+    Some(Advice { kind: AdviceKind::FewerFlushes, stage: Some(position), pipe: None, gain })
+}
+
 /// Advises larger reads or writes, where a stage makes many tiny ones of its own accord.
 pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) -> Option<Advice> {
     let stage = run.stages.get(position).filter(|stage| !stage.relay)?;

@@ -3,9 +3,10 @@
 use super::cpus::scarcity;
 use super::rewrite::{apply, rewrite};
 use super::*;
-use crate::facts::{Evidence, GroupQuota, Host, Pipe, Program, Quota, Stage, Started};
+use crate::facts::{Evidence, Flushes, GroupQuota, Host, Pipe, Program, Quota, Stage, Started};
 use crate::made::{self, MS, in_kernel, reads, stage, writes};
 use crate::partition::Times;
+use crate::programs;
 use crate::verdict::{Busy, Finding, judge};
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -449,4 +450,23 @@ fn what_takes_long_in_the_kernel_is_no_tiny_transfer() {
     // A hundred times as many would take that time.
     reads(&mut flushes.stages[1], 303_500, 303_500 * 32);
     assert_eq!(kinds(&flushes), vec![AdviceKind::LargerReads]);
+}
+
+/// A database that is fed row by row waits for the disk after each row.
+#[test]
+fn a_flush_after_each_row_is_one_too_many() {
+    let of = |times: u64, waited_ms: u64| {
+        let mut sqlite = stage("sqlite3 x.db", [30, 0, 0, 0]);
+        sqlite.times.disk_ns = 970 * MS;
+        sqlite.flushes = Flushes { times, waited_ns: waited_ms * MS };
+        let run = run(vec![stage("seq 1500", [2, 0, 0, 0]), sqlite]);
+        advice(&run)
+    };
+    let advice = of(300, 950);
+    assert_eq!(advice[0].kind, AdviceKind::FewerFlushes);
+    assert!(matches!(advice[0].gain, Gain::About(10.0..)));
+    assert_eq!(of(3, 950), [], "one flush at the end");
+    assert_eq!(of(300, 200), [], "it waits for something else");
+    assert!(programs::flush_once("sqlite3 x.db").contains("one transaction"));
+    assert!(programs::flush_once("./load rows").contains("fsync"));
 }

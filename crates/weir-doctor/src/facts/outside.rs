@@ -34,8 +34,52 @@ pub struct FileWait {
     pub on: Option<String>,
     /// The function of the kernel in which the wait was, where it can be read.
     pub kernel: Option<String>,
+    /// What was done with it.
+    pub access: FileAccess,
+    /// Whether it was opened to be read and written past the memory of the kernel (`O_DIRECT`).
+    pub direct: bool,
+    /// Whether the kernel slowed its writer down, since too much was written that was not on the disk yet.
+    pub throttled: bool,
     /// Time that samples found the stage waiting for it.
     pub waited_ns: u64,
+}
+
+/// What is done with a file for which a stage waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::AsRefStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum FileAccess {
+    /// It is read.
+    Read,
+    /// It is written.
+    Write,
+    /// What was written has to reach the disk (fsync(2)).
+    Flush,
+    /// Anything else, or not known.
+    #[default]
+    Other,
+}
+
+impl FileAccess {
+    /// Whether it is written or read.
+    pub fn of(writes: bool) -> FileAccess {
+        if writes { FileAccess::Write } else { FileAccess::Read }
+    }
+}
+
+/// The waits of a stage until what it had written was on the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flushes {
+    /// How often it was found waiting so after it had written again: a lower bound.
+    pub times: u64,
+    /// Time that samples found it waiting so.
+    pub waited_ns: u64,
+}
+
+impl Flushes {
+    /// Returns the sums of both.
+    pub fn plus(self, other: Flushes) -> Flushes {
+        Flushes { times: self.times + other.times, waited_ns: self.waited_ns + other.waited_ns }
+    }
 }
 
 /// Kinds of waits for files.
@@ -54,7 +98,7 @@ pub enum FileWaitKind {
 impl FileWait {
     /// Whether both are the same but for the time.
     pub fn is_same(&self, other: &FileWait) -> bool {
-        let key = |wait: &FileWait| (wait.kind, wait.path.clone(), wait.on.clone());
+        let key = |wait: &FileWait| (wait.kind, wait.access, wait.path.clone(), wait.on.clone());
         key(self) == key(other)
     }
 }

@@ -35,7 +35,7 @@ fn a_quota_bounds_as_cpus_do() {
 #[test]
 fn the_tasks_of_one_stage_may_share_the_cpus_better_than_they_did() {
     let mut threads = stage(800, 0);
-    (threads.single_task, threads.user_ns) = (false, 1000 * MS);
+    (threads.single_task, threads.several_ns, threads.user_ns) = (false, 800 * MS, 1000 * MS);
     let run = run(vec![stage(900, 0), threads]);
     assert!(is(without_stage(&run, 0).expect("bound"), 2.0));
     assert!(is(with_cpus(&run, 8.0), 1000.0 / 900.0), "one task gains nothing by more CPUs");

@@ -90,6 +90,17 @@ pub fn in_one_pass(program: &str) -> Option<&'static str> {
     })
 }
 
+/// Returns what lets a program wait once for the disk instead of after each write.
+pub fn flush_once(label: &str) -> &'static str {
+    let way = |fact: &Fact| match fact {
+        Fact::FlushOnce(way) => Some(*way),
+        _ => None,
+    };
+    program_name(label)
+        .and_then(|program| table::find(program, way))
+        .unwrap_or("one flush (fsync) for many writes, if a crash in between may lose them")
+}
+
 /// Returns what makes a program write at once what it would keep in its own buffer.
 pub fn unbuffered(command: &str) -> String {
     let program = program_name(command).unwrap_or_default();

@@ -24,6 +24,8 @@ pub(super) enum Fact {
     Locale,
     /// It works on a file from beginning to end; this does in one pass what many of them do.
     OnePass(&'static str),
+    /// It waits for the disk after each piece of work, unless it is told to do this.
+    FlushOnce(&'static str),
     /// It begins to write only when it has read everything, and takes time for that.
     Gathers,
     /// It ends with its input, and writes little before.
@@ -105,9 +107,9 @@ const GREP_LINES: Fact = Fact::EachLine(
 );
 
 use Fact::{
-    Answers, Builds, EachLine, Encrypts, EndsWithInput, Flushes, Gathers, InShell, KeepsPace,
-    LargerBy, Leaves, LeavesWith, Locale, OnePass, Organizes, PaceWith, Packs, PosixShell, RateIs,
-    RunsOthers, Shell, SmallBy, StartsSlowly,
+    Answers, Builds, EachLine, Encrypts, EndsWithInput, FlushOnce, Flushes, Gathers, InShell,
+    KeepsPace, LargerBy, Leaves, LeavesWith, Locale, OnePass, Organizes, PaceWith, Packs,
+    PosixShell, RateIs, RunsOthers, Shell, SmallBy, StartsSlowly,
 };
 
 /// The rows. Names of one row are divided by blanks.
@@ -175,7 +177,9 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
         "view", "filter", "norm", "annotate", "call", "concat", "merge", "sort", "mpileup",
     ])]),
     // Copies, and over a network.
-    ("dd", &[Leaves]),
+    ("dd", &[Leaves, FlushOnce("conv=fsync in place of oflag=sync or oflag=dsync")]),
+    ("sqlite3", &[FlushOnce("one transaction for many rows (begin; ... commit;)")]),
+    ("psql", &[FlushOnce("one transaction for many rows (psql -1)")]),
     ("pv", &[PaceWith("L", "--rate-limit"), RateIs("L", "--rate-limit")]),
     ("mbuffer", &[PaceWith("rR", ""), RateIs("r", "")]),
     ("cstream", &[PaceWith("t", ""), RateIs("t", "")]),

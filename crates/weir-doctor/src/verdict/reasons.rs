@@ -1,6 +1,6 @@
 //! The reasons why a stage was busy.
 
-use crate::facts::{FileWait, Peer, Run, Stage};
+use crate::facts::{FileAccess, FileWait, FileWaitKind, Peer, Run, Stage};
 use crate::load::StageFinding;
 use crate::outside::Limit;
 use crate::parts::{BusyPart, parts};
@@ -32,7 +32,10 @@ pub(super) fn busy(run: &Run, stage: &Stage, found: &StageFinding) -> Busy {
     }
     let file = |kind, ns| {
         let most = |wait: &&FileWait| wait.kind == kind && wait.waited_ns * 2 >= ns;
-        stage.files.iter().find(most).cloned()
+        let found = stage.files.iter().find(most).cloned();
+        let flushed = kind == FileWaitKind::Disk && stage.flushes.waited_ns * 2 >= ns;
+        let flush = FileWait { access: FileAccess::Flush, ..FileWait::default() };
+        found.or_else(|| flushed.then_some(flush))
     };
     let mut parts = parts(&stage.times, stage.peer.as_ref(), file);
     if programs::encrypts(&stage.label) {

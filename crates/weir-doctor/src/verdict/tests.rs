@@ -206,14 +206,15 @@ fn joined(first: Stage, second: Stage, full_share: f64, empty_share: f64) -> Run
 
 /// A stage whose threads ran side by side.
 fn threads(label: &str, times: [u64; 5], cpu_sum_ms: u64) -> Stage {
-    Stage { single_task: false, user_ns: cpu_sum_ms * MS, ..stage(label, times) }
+    let several = Stage { single_task: false, several_ns: 1000 * MS, ..stage(label, times) };
+    Stage { user_ns: cpu_sum_ms * MS, ..several }
 }
 
 #[test]
 fn a_full_pipe_tells_that_threads_were_ahead() {
     // Some thread of mlr is at work all the time, yet it waits for jq.
     let mlr = threads("mlr cat", [930, 30, 0, 40, 0], 1300);
-    let jq = stage("jq .", [960, 0, 40, 0, 0]);
+    let jq = stage("jq .", [900, 0, 100, 0, 0]);
     let culprit = |run: Run| judge(&run).culprit.map(|culprit| culprit.stage);
     assert_eq!(culprit(joined(mlr.clone(), jq.clone(), 0.9, 0.01)), Some(1));
     assert_eq!(culprit(joined(mlr.clone(), jq.clone(), 0.2, 0.02)), Some(1));
@@ -230,6 +231,26 @@ fn what_threads_do_beside_a_full_pipe_holds_nobody_up() {
     assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(1));
     let verdict = judge(&joined(ahead, reader, 0.05, 0.6));
     assert_eq!(verdict.culprit.map(|culprit| culprit.stage), Some(0));
+}
+
+/// Of three equal sleepers in a row the first was named, since a wrapper that had started it made its
+/// times those of several tasks: the run would have been as long without it.
+#[test]
+fn a_stage_without_which_the_run_would_be_as_long_is_no_bottleneck() {
+    let slow = |times| Stage { single_task: false, several_ns: 20 * MS, ..stage("slow.py", times) };
+    let run = joined(slow([50, 0, 0, 10, 940]), slow([50, 0, 20, 0, 910]), 0.02, 0.98);
+    assert_eq!(judge(&run).culprit, None);
+}
+
+/// Three equal stages on two CPUs: the pipe before the middle one was full and the one behind it empty, and
+/// so half of what the others did was said to be the work of further tasks, which there were not.
+#[test]
+fn one_task_is_not_at_work_while_it_waits() {
+    let block = |times| Stage { single_task: false, ..stage("block.py", times) };
+    let run = joined(block([570, 300, 0, 110, 20]), block([570, 390, 20, 0, 20]), 0.7, 0.1);
+    let verdict = judge(&run);
+    assert_eq!(verdict.culprit, None);
+    assert_eq!(verdict.stages[0].overlap_ns, 0);
 }
 
 #[test]

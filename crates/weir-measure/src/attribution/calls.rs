@@ -88,7 +88,9 @@ pub enum Call {
     },
     /// Room in a socket: `send*`.
     Send(i32),
-    /// Storage that is synchronised or changed: `fsync`, `ftruncate`.
+    /// Storage that has to keep what was written: `fsync`, `fdatasync`.
+    Flush(i32),
+    /// Storage that is changed: `ftruncate`.
     Storage(i32),
     /// Storage whose names are looked up: `open`, `stat`.
     Lookup {
@@ -155,13 +157,12 @@ impl Call {
             libc::SYS_fsync
             | libc::SYS_fdatasync
             | libc::SYS_syncfs
-            | libc::SYS_sync_file_range
-            | libc::SYS_fallocate
-            | libc::SYS_ftruncate
-            | libc::SYS_getdents64
-            | libc::SYS_close => Call::Storage(args[0] as u32 as i32),
+            | libc::SYS_sync_file_range => Call::Flush(args[0] as u32 as i32),
+            libc::SYS_fallocate | libc::SYS_ftruncate | libc::SYS_getdents64 | libc::SYS_close => {
+                Call::Storage(args[0] as u32 as i32)
+            }
             // These name no file.
-            libc::SYS_sync | libc::SYS_msync => Call::Storage(-1),
+            libc::SYS_sync | libc::SYS_msync => Call::Flush(-1),
             libc::SYS_openat
             | libc::SYS_openat2
             | libc::SYS_newfstatat
@@ -231,7 +232,8 @@ mod tests {
         assert_eq!(Call::decode(libc::SYS_splice, &args), Call::Move { from: 3, to: 5 });
         assert_eq!(Call::decode(libc::SYS_sendfile, &args), Call::Move { from: 4, to: 3 });
         assert_eq!(Call::decode(libc::SYS_sendto, &args), Call::Send(3));
-        assert_eq!(Call::decode(libc::SYS_fsync, &args), Call::Storage(3));
+        assert_eq!(Call::decode(libc::SYS_fsync, &args), Call::Flush(3));
+        assert_eq!(Call::decode(libc::SYS_ftruncate, &args), Call::Storage(3));
         assert_eq!(Call::decode(libc::SYS_openat, &args), Call::Lookup { path: 4 });
         assert_eq!(Call::decode(libc::SYS_openat2, &args), Call::Lookup { path: 4 });
         assert_eq!(Call::decode(libc::SYS_ioctl, &args), Call::Control(3));

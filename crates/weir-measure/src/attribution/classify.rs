@@ -13,6 +13,7 @@ use crate::sys::memory::read_remote;
 use rustix::fs::fstat;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
 use rustix::net::{AddressFamily, UCred};
+use weir_doctor::facts::FileAccess;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::{
@@ -56,7 +57,9 @@ pub fn classify(pid: Pid, call: Call, ends: &Endpoints, hints: Hints) -> TaskSta
         Call::Signal { set, most: 0 } if may_be_for_a_child(pid, set) => TaskState::Child,
         Call::Sleep | Call::Signal { .. } => TaskState::Sleep,
         Call::Network(_) | Call::Send(_) | Call::Connect { .. } => TaskState::Network,
-        Call::Storage(_) | Call::Lookup { .. } | Call::Completion => TaskState::Disk,
+        Call::Flush(_) | Call::Storage(_) | Call::Lookup { .. } | Call::Completion => {
+            TaskState::Disk
+        }
         // It waits for neither side.
         Call::Control(fd) => match waits_for(pid, fd, false, &Endpoints::default()) {
             state @ (TaskState::Device | TaskState::Disk) => state,
@@ -78,8 +81,13 @@ pub enum Awaited {
         /// Whether it waits for no other socket.
         alone: bool,
     },
-    /// A file or a device, by its descriptor.
-    File(i32),
+    /// A file or a device.
+    File {
+        /// Its descriptor.
+        fd: i32,
+        /// What is done with it.
+        access: FileAccess,
+    },
     /// A file whose name is looked up; the path is at this address in its memory.
     Path(u64),
     /// Something that the call does not name.
@@ -101,7 +109,10 @@ pub fn awaited(
     match state {
         TaskState::Network => socket(pid, call),
         TaskState::Disk | TaskState::File | TaskState::Device => Some(match call {
-            Call::Storage(fd) | Call::Control(fd) if fd >= 0 => Awaited::File(fd),
+            Call::Flush(fd) => Awaited::File { fd, access: FileAccess::Flush },
+            Call::Storage(fd) | Call::Control(fd) if fd >= 0 => {
+                Awaited::File { fd, access: FileAccess::Other }
+            }
             Call::Lookup { path } => Awaited::Path(path),
             call => {
                 let of = |(fd, writes): &(i32, bool)| {
@@ -110,7 +121,10 @@ pub fn awaited(
                     found == state || found == TaskState::Disk && state == TaskState::File
                 };
                 let found = set_of(pid, call).into_iter().find(of);
-                found.map_or(Awaited::Unknown { task }, |(fd, _)| Awaited::File(fd))
+                found.map_or(Awaited::Unknown { task }, |(fd, writes)| Awaited::File {
+                    fd,
+                    access: FileAccess::of(writes),
+                })
             }
         }),
         _ => None,

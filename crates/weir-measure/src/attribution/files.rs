@@ -5,18 +5,20 @@ use super::position::SOUGHT;
 use crate::sys::memory::read_remote;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use weir_doctor::facts::{FileWait, FileWaitKind};
+use weir_doctor::facts::{FileAccess, FileWait, FileWaitKind, Flushes};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::{
-    Descriptor, FdInfo, HostFile, Mount, Mounts, access, descriptor, kernel_function, link,
-    regular, special,
+    Descriptor, FdInfo, HostFile, Io, Mount, Mounts, ProcContents, access, descriptor,
+    kernel_function, link, regular, special,
 };
 
 /// Most files of a group that are tracked; time on others is not counted.
 const MOST_FILES: usize = 16;
 /// Most files that are reported.
 const MOST_SHOWN: usize = 3;
+/// The kernel's function in which a writer waits that has written too much at once.
+const THROTTLES: &str = "balance_dirty_pages";
 /// Most bytes of a path.
 const PATH_BYTES: usize = 1024;
 
@@ -24,6 +26,10 @@ const PATH_BYTES: usize = 1024;
 #[derive(Debug, Default)]
 pub struct Files {
     known: Vec<(Key, FileWait)>,
+    /// Its waits until what it had written was on the disk.
+    pub flushes: Flushes,
+    /// How often the process that waited so last had written.
+    writes: Option<(Pid, u64)>,
 }
 
 /// What makes a file the same as at the last look.
@@ -45,7 +51,8 @@ impl Files {
             _ => return,
         };
         let key = match awaited {
-            Awaited::File(fd) => match descriptor(pid, fd) {
+            Awaited::File { fd: ..0, .. } => Key::Kernel(None),
+            Awaited::File { fd, .. } => match descriptor(pid, fd) {
                 Some(file) => Key::Open(file),
                 None => return,
             },
@@ -53,13 +60,40 @@ impl Files {
             Awaited::Unknown { task } => Key::Kernel(kernel_function(pid, task)),
             Awaited::Socket { .. } => return,
         };
-        let is_same = |(known, wait): &&mut (Key, FileWait)| *known == key && wait.kind == kind;
+        let access = match awaited {
+            Awaited::File { fd, access: FileAccess::Write } if keeps_at_once(pid, fd) => {
+                FileAccess::Flush
+            }
+            Awaited::File { access, .. } => access,
+            _ => FileAccess::Other,
+        };
+        if access == FileAccess::Flush {
+            self.note_flush(pid, weight_ns);
+        }
+        let throttled = kind == FileWaitKind::Disk
+            && access == FileAccess::Write
+            && kernel_function(pid, pid).is_some_and(|name| name.starts_with(THROTTLES));
+        let is_same = |(known, wait): &&mut (Key, FileWait)| {
+            *known == key && wait.kind == kind && wait.access == access
+        };
         if let Some((_, wait)) = self.known.iter_mut().find(is_same) {
             wait.waited_ns += weight_ns;
+            wait.throttled |= throttled;
         } else if self.known.len() < MOST_FILES {
             let named = name(pid, &key, awaited);
-            self.known.push((key, FileWait { kind, waited_ns: weight_ns, ..named }));
+            let waited_ns = weight_ns;
+            self.known.push((key, FileWait { kind, access, throttled, waited_ns, ..named }));
         }
+    }
+
+    /// Notes that a process was found waiting until what it had written was on the disk. It was another
+    /// such wait than the last one if it has written since.
+    fn note_flush(&mut self, pid: Pid, weight_ns: u64) {
+        let now = Io::of(pid).map(|io| (pid, io.write_calls));
+        let again = self.flushes.times == 0 || now.is_some() && now != self.writes;
+        let times = u64::from(again);
+        self.flushes = self.flushes.plus(Flushes { times, waited_ns: weight_ns });
+        self.writes = now;
     }
 
     /// Returns the longest waits, the longest first.
@@ -80,6 +114,12 @@ impl Files {
         merged.truncate(MOST_SHOWN);
         merged
     }
+}
+
+/// Whether each write to a descriptor ends only once it is on the disk (`O_SYNC`, `O_DSYNC`).
+fn keeps_at_once(pid: Pid, fd: i32) -> bool {
+    let flags = FdInfo::of(pid, fd).map_or(0, |info| info.flags);
+    flags & libc::O_DSYNC as u32 != 0
 }
 
 /// Returns the length and the path of the longest regular file that a process has open to be read only:
@@ -108,11 +148,13 @@ pub fn shared<'a>(all: impl Iterator<Item = &'a Option<(u64, PathBuf)>>) -> Opti
 
 fn name(pid: Pid, key: &Key, awaited: Awaited) -> FileWait {
     match (key, awaited) {
-        (Key::Open(_), Awaited::File(fd)) => {
+        (Key::Open(_), Awaited::File { fd, .. }) => {
             let path = link(pid, fd).map(|path| path.to_string_lossy().into_owned());
             let driver = || driver(special(pid, fd)?);
             let on = driver().or_else(|| mount_of(pid, fd));
-            FileWait { path, on, ..FileWait::default() }
+            let flags = FdInfo::of(pid, fd).map_or(0, |info| info.flags);
+            let direct = flags & libc::O_DIRECT as u32 != 0;
+            FileWait { path, on, direct, ..FileWait::default() }
         }
         (Key::Path(path), _) => FileWait { path: Some(path.clone()), ..FileWait::default() },
         (Key::Kernel(kernel), _) => FileWait { kernel: kernel.clone(), ..FileWait::default() },
@@ -258,12 +300,13 @@ mod tests {
         let null = std::fs::File::open("/dev/null").expect("opened");
         let mut files = Files::default();
         let mut note = |state, awaited, ns| files.note(me, state, awaited, ns);
-        note(TaskState::Disk, Awaited::File(file.as_file().as_raw_fd()), 5);
-        note(TaskState::Device, Awaited::File(null.as_raw_fd()), 8);
-        note(TaskState::Disk, Awaited::File(file.as_file().as_raw_fd()), 6);
+        let of = |fd| Awaited::File { fd, access: FileAccess::Write };
+        note(TaskState::Disk, of(file.as_file().as_raw_fd()), 5);
+        note(TaskState::Device, of(null.as_raw_fd()), 8);
+        note(TaskState::Disk, of(file.as_file().as_raw_fd()), 6);
         note(TaskState::Disk, Awaited::Path(c"/data/x".as_ptr() as u64), 2);
-        note(TaskState::Sleep, Awaited::File(file.as_file().as_raw_fd()), 90);
-        note(TaskState::File, Awaited::File(9_999), 90);
+        note(TaskState::Sleep, of(file.as_file().as_raw_fd()), 90);
+        note(TaskState::File, of(9_999), 90);
         let waits = files.longest();
         let seen: Vec<_> =
             waits.iter().map(|wait| (wait.path.as_deref(), wait.waited_ns)).collect();

@@ -194,6 +194,7 @@ impl RunningJob {
             input_from_outside: !is_watched && is_flow(stdin()),
             output_to_outside: !is_watched && is_flow(stdout()),
             script: job.script,
+            pipefail: job.pipefail,
             blind,
             ..Run::default()
         };
@@ -407,9 +408,11 @@ fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {
     stage.err_ns = group.waits_for_err.1.min(stage.wall_ns);
     stage.peer = Peers::longest(std::iter::once(&group.peers));
     stage.files = group.files.longest();
+    stage.flushes = group.files.flushes;
     let (census, once) = (sampler.census(), sampler.seen_once());
     stage.started = group.births.started(&group.root.program, stage.wall_ns, &census, once);
     stage.single_task = is_single(ended, group.several_ns, &stage);
+    stage.several_ns = group.several_ns.min(stage.wall_ns);
     stage.queue_sum_ns = main.queue_ns.max(group.gone.queue_ns);
     stage.times = if stage.single_task {
         group.samples.divide_blocked(stage.wall_ns, main.cpu_ns, main.queue_ns)

@@ -1,7 +1,7 @@
 //! One row of a script: the stage made of the processes that ran one command.
 
 use crate::attribution::{Files, Group, Peers, shared};
-use weir_doctor::facts::{Dry, Evidence, Io, Stage};
+use weir_doctor::facts::{Dry, Evidence, Flushes, Io, Stage};
 use weir_doctor::partition::{Samples, Sums};
 use weir_doctor::programs::is_relay;
 
@@ -15,6 +15,13 @@ fn alive_ns(groups: &[&Group]) -> u64 {
         end = end.max(last);
     }
     total
+}
+
+/// Returns the time in which several tasks were alive: of one group, or of several groups at once.
+fn several_ns(groups: &[&Group], wall_ns: u64) -> u64 {
+    let lives_ns = groups.iter().map(|group| group.last_ns.saturating_sub(group.first_ns));
+    let at_once_ns = lives_ns.sum::<u64>().saturating_sub(wall_ns);
+    (groups.iter().map(|group| group.several_ns).sum::<u64>() + at_once_ns).min(wall_ns)
 }
 
 /// Makes the stage; each process was looked at within `tick_ns` before its end. `None`: what each
@@ -59,6 +66,7 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         wall_ns,
         times,
         single_task,
+        several_ns: several_ns(groups, wall_ns),
         most_tasks: groups.iter().map(|group| group.most_tasks).max().unwrap_or(1),
         user_ns: cpu_ns.saturating_sub(system_ns),
         system_ns,
@@ -77,6 +85,7 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         times_asleep: groups.iter().map(|group| group.times_asleep).sum(),
         peer: Peers::longest(groups.iter().map(|group| &group.peers)),
         files: Files::of(groups.iter().map(|group| &group.files)),
+        flushes: groups.iter().fold(Flushes::default(), |sum, g| sum.plus(g.files.flushes)),
         shared_file: shared(groups.iter().map(|group| &group.reads)),
         quota: quotas.max_by_key(|held| held.quota.throttled_ns).cloned(),
         memory_limit: limits.max_by_key(|limit| limit.times_reached).cloned(),

@@ -13,7 +13,7 @@ use rustix::io::ioctl_fionread;
 use rustix::net::sockopt::{Timeout, socket_timeout};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use weir_doctor::facts::{FileWait, FileWaitKind, PeerKind};
+use weir_doctor::facts::{FileAccess, FileWait, FileWaitKind, PeerKind};
 use weir_doctor::state::TaskState;
 use weir_doctor::why::{Cause, PipeWait, decisive};
 use weir_sys::Pid;
@@ -182,10 +182,9 @@ fn in_call(host: &Host, pid: Pid, task: Pid, number: i64, args: &[u64; 6]) -> Op
         Call::Connect { fd, address, length } => {
             Some(connect::call(host, pid, fd, address, length))
         }
-        // `sync` names no file.
-        Call::Storage(..0) => file(pid, TaskState::Disk, Awaited::Unknown { task }, None),
-        Call::Storage(fd) => file(pid, TaskState::Disk, Awaited::File(fd), None),
-        Call::Control(fd) => file(pid, TaskState::Device, Awaited::File(fd), None),
+        Call::Flush(fd) => open_file(pid, TaskState::Disk, fd, FileAccess::Flush),
+        Call::Storage(fd) => open_file(pid, TaskState::Disk, fd, FileAccess::Other),
+        Call::Control(fd) => open_file(pid, TaskState::Device, fd, FileAccess::Other),
         Call::Lookup { path } => {
             let fifo = || {
                 let path = fifo(pid, task, directory(number, args), path)?;
@@ -216,9 +215,9 @@ fn on(host: &Host, pid: Pid, fd: i32, writes: bool) -> Option<Cause> {
         }
         FileKind::Device | FileKind::PtyMaster => {
             terminal::other_side(host, pid, fd, &what, writes)
-                .or_else(|| file(pid, TaskState::Device, Awaited::File(fd), Some(writes)))
+                .or_else(|| open_file(pid, TaskState::Device, fd, FileAccess::of(writes)))
         }
-        FileKind::Storage => file(pid, TaskState::Disk, Awaited::File(fd), Some(writes)),
+        FileKind::Storage => open_file(pid, TaskState::Disk, fd, FileAccess::of(writes)),
         FileKind::Anonymous => {
             if let Some(of) = behind_pidfd(pid, fd) {
                 return Some(Cause::Ends { of: vec![of] });
@@ -305,6 +304,16 @@ fn any_of(host: &Host, pid: Pid, call: Call) -> (Cause, bool) {
     };
     let is_out = waits.iter().any(|wait| wait.is_way_out(&cause));
     (cause, is_cut || is_out || names.iter().any(|name| name != EVENT))
+}
+
+/// Returns the wait for a file or a device that is open.
+fn open_file(pid: Pid, state: TaskState, fd: i32, access: FileAccess) -> Option<Cause> {
+    let writes = match access {
+        FileAccess::Read => Some(false),
+        FileAccess::Write => Some(true),
+        FileAccess::Flush | FileAccess::Other => None,
+    };
+    file(pid, state, Awaited::File { fd, access }, writes)
 }
 
 /// Returns the wait for a file or a device, and whether it is for room to write.

@@ -147,6 +147,9 @@ pub fn file(file: &FileWait) -> Value {
         "path": file.path,
         "on": file.on,
         "kernel": file.kernel,
+        "access": file.access.as_ref(),
+        "direct": file.direct,
+        "throttled": file.throttled,
         "waited_s": seconds(file.waited_ns),
         "text": words::outside::file_name(file),
     })

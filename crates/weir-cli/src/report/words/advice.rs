@@ -65,6 +65,12 @@ fn of_stage(run: &Run, advised: &Advised, position: usize) -> String {
             let what = of.started.as_ref().map(started).unwrap_or_default();
             format!("{hint}: {name} {what}")
         }
+        AdviceKind::FewerFlushes => {
+            let times = count(of.flushes.times);
+            format!(
+                "{hint}: {name} waited {times} times or more until what it wrote was on the disk"
+            )
+        }
         AdviceKind::CLocale => format!(
             "set LC_ALL=C for {name} if byte order is enough: {} compares text by the locale {}",
             of.program,

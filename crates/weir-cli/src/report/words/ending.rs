@@ -38,6 +38,10 @@ pub fn remark(end: &EndRemark, label: &str, how: &str) -> String {
         Remark::NotFound => {
             format!("{name} failed with status {how}: a command in it was not found")
         }
+        Remark::CutOff => format!(
+            "status 141: {name} was ended by SIGPIPE: the stage after it had what it wanted, which is \
+             harmless, and pipefail made it the status"
+        ),
         Remark::Failed if end.is_last => format!("{name} failed with status {how}"),
         Remark::Failed => format!(
             "{name} failed with status {how}: the stages after it may have had incomplete input"

@@ -2,7 +2,7 @@
 
 use super::part_list;
 use weir_command::units::words::{percent, short_time};
-use weir_doctor::facts::{FileWait, FileWaitKind, Peer, PeerKind};
+use weir_doctor::facts::{FileAccess, FileWait, FileWaitKind, Peer, PeerKind};
 use weir_doctor::outside::{Delay, Limit};
 
 /// Who held up a stage of this name that waited for a socket most of the time, and why. `share`: of the run,
@@ -76,8 +76,7 @@ pub fn file_name(wait: &FileWait) -> String {
         path == "/dev/tty" || ["/dev/pts/", "/dev/ttyS"].iter().any(|start| path.starts_with(start))
     };
     let what = match (wait.kind, path) {
-        (FileWaitKind::Disk, Some(path)) => format!("the disk: {path}"),
-        (FileWaitKind::Disk, None) => String::from("the disk"),
+        (FileWaitKind::Disk, path) => on_disk(wait, path),
         (FileWaitKind::Device, Some(path)) if terminal(path) => {
             return format!("the terminal {path}");
         }
@@ -88,6 +87,23 @@ pub fn file_name(wait: &FileWait) -> String {
     match (&wait.on, &wait.kernel) {
         (Some(on), _) => format!("{what} ({on})"),
         (None, Some(kernel)) if path.is_none() => format!("{what} (in {kernel})"),
+        _ => what,
+    }
+}
+
+/// Names a wait for a disk: `the disk to flush /data/x`, `the disk to write /data/x (past the memory of the
+/// kernel: O_DIRECT)`.
+fn on_disk(wait: &FileWait, path: Option<&str>) -> String {
+    let what = match (wait.access, path) {
+        (FileAccess::Other, Some(path)) => return format!("the disk: {path}"),
+        (FileAccess::Other, None) => return String::from("the disk"),
+        (FileAccess::Read, path) => format!("the disk to read {}", path.unwrap_or("a file")),
+        (FileAccess::Write, path) => format!("the disk to write {}", path.unwrap_or("a file")),
+        (FileAccess::Flush, path) => format!("the disk to flush {}", path.unwrap_or("files")),
+    };
+    match (wait.direct, wait.throttled) {
+        (true, _) => format!("{what} directly (O_DIRECT)"),
+        (_, true) => format!("{what}, too much of which is not on the disk yet"),
         _ => what,
     }
 }
@@ -134,7 +150,8 @@ mod tests {
         let known = |kind, path: &str, on: &str| {
             let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
             let kernel = some("folio_wait_bit_common");
-            file_name(&FileWait { kind, path: some(path), on: some(on), kernel, waited_ns: 0 })
+            let (path, on) = (some(path), some(on));
+            file_name(&FileWait { kind, path, on, kernel, ..FileWait::default() })
         };
         assert_eq!(
             known(FileWaitKind::Disk, "/data/x", "ext4 on vda1"),
@@ -146,5 +163,14 @@ mod tests {
         assert_eq!(known(FileWaitKind::Device, "/dev/nvidia0", "nvidia"), "/dev/nvidia0 (nvidia)");
         assert_eq!(known(FileWaitKind::Device, "/dev/pts/3", "pts"), "the terminal /dev/pts/3");
         assert_eq!(file_name(&FileWait::default()), "the disk");
+        let access = FileAccess::Flush;
+        assert_eq!(
+            file_name(&FileWait { access, ..FileWait::default() }),
+            "the disk to flush files"
+        );
+        let path = Some(String::from("/data/x"));
+        let mut wait = FileWait { path, access: FileAccess::Write, ..FileWait::default() };
+        wait.direct = true;
+        assert_eq!(file_name(&wait), "the disk to write /data/x directly (O_DIRECT)");
     }
 }
