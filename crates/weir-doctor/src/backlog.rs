@@ -103,16 +103,20 @@ pub struct Activity {
     pub cpu_ns: u64,
     /// The bytes and calls of their reads and writes; `None` where some are not known.
     pub moved: Option<u64>,
-    /// Whether one of them waited at a pipe for most of the time.
-    pub waits_at_pipe: bool,
+    /// Whether one of them waited for another: at a pipe, for most of a time that is reported.
+    pub waits: bool,
 }
 
 impl Activity {
-    /// Whether the processes are stuck: one waits at a pipe, and in all the time none read or wrote
+    /// Whether the processes are stuck: one waits, and in all the time none read or wrote
     /// anything, or used a CPU.
     pub fn is_stuck(&self) -> bool {
-        let still = (self.cpu_ns as f64) < STILL_SHARE * self.wall_ns as f64;
-        self.wall_ns >= STILL_NS && still && self.moved == Some(0) && self.waits_at_pipe
+        self.is_still() && self.moved == Some(0) && self.waits
+    }
+
+    /// Whether they used no CPU, for long enough to tell.
+    pub fn is_still(&self) -> bool {
+        self.wall_ns >= STILL_NS && (self.cpu_ns as f64) < STILL_SHARE * self.wall_ns as f64
     }
 }
 
@@ -150,18 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn stuck_is_still_and_waiting_at_a_pipe_with_all_bytes_known() {
-        let stuck = Activity {
-            wall_ns: 2 * STILL_NS,
-            cpu_ns: 1_000_000,
-            moved: Some(0),
-            waits_at_pipe: true,
-        };
+    fn stuck_is_still_and_waiting_with_all_bytes_known() {
+        let stuck =
+            Activity { wall_ns: 2 * STILL_NS, cpu_ns: 1_000_000, moved: Some(0), waits: true };
         assert!(stuck.is_stuck());
         assert!(!Activity { wall_ns: STILL_NS - 1, cpu_ns: 0, ..stuck }.is_stuck());
         assert!(!Activity { cpu_ns: STILL_NS, ..stuck }.is_stuck());
         assert!(!Activity { moved: Some(1), ..stuck }.is_stuck());
         assert!(!Activity { moved: None, ..stuck }.is_stuck());
-        assert!(!Activity { waits_at_pipe: false, ..stuck }.is_stuck());
+        assert!(!Activity { waits: false, ..stuck }.is_stuck());
     }
 }

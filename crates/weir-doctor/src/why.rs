@@ -239,6 +239,8 @@ pub struct WhyLink {
     pub share: Option<f64>,
     /// Where it waits for its own threads: those that wait for each other, for no limited time.
     pub threads: Vec<StuckThread>,
+    /// Whether the process that started it has ended and left it running.
+    pub left: bool,
     /// The process that traces it.
     pub tracer: Option<Named>,
     /// Output that it has not written yet, if it wrote nothing meanwhile.
@@ -280,6 +282,42 @@ pub struct Why {
     pub cut: bool,
     /// Processes at which nobody looked in search of the other ends: they are too many.
     pub left_out: usize,
+}
+
+impl Why {
+    /// Returns the position of a process that was left running, alone has the other end of a pipe open
+    /// that the one before it reads, and keeps the end of file from it.
+    pub fn left_open(&self) -> Option<usize> {
+        let is_left = |pair: &[WhyLink]| match &pair[0].wait {
+            Cause::Pipe(PipeWait { writes, others, own, unseen, .. }) => {
+                !writes && !own && !unseen && pair[1].left && *others == [pair[1].named.pid]
+            }
+            _ => false,
+        };
+        Some(self.links.windows(2).position(is_left)? + 1)
+    }
+
+    /// Whether the answer is worth telling unasked of processes that stand still: not where all wait
+    /// for one that computes, sleeps or waits for events as it was told to.
+    pub fn is_stall(&self) -> bool {
+        let Some((last, before)) = self.links.split_last() else { return false };
+        let as_told = |link: &WhyLink| match &link.wait {
+            Cause::Pipe(pipe) => !pipe.writes,
+            Cause::Child { .. } | Cause::Ends { .. } | Cause::Signal { .. } => true,
+            _ => false,
+        };
+        let ends_as_told = match &last.wait {
+            Cause::Socket { peer, .. } => peer.kind == PeerKind::Listening,
+            Cause::Threads { .. } => last.threads.is_empty(),
+            Cause::Sleep { .. } | Cause::Events { .. } | Cause::Signal { .. } => true,
+            Cause::Computes { .. } | Cause::Cpu { .. } | Cause::Quota { .. } => true,
+            Cause::Child { .. } | Cause::Ends { .. } | Cause::Kernel => true,
+            Cause::Unknown { .. } | Cause::Hidden { .. } => before.is_empty(),
+            _ => false,
+        };
+        let is_told = ends_as_told && !last.left && before.iter().all(as_told);
+        !is_told || self.circle.is_some()
+    }
 }
 
 impl Cause {

@@ -6,6 +6,7 @@ mod pipes;
 mod port;
 mod run;
 mod sh;
+mod stall;
 mod top;
 mod watch;
 mod why;
@@ -20,6 +21,7 @@ pub use port::{
 };
 pub use run::{Asked, RunOptions};
 pub use sh::{ShOptions, shell_words};
+pub use stall::StallAfter;
 use std::path::PathBuf;
 pub use top::{TopOptions, TopSort};
 pub use watch::WatchOptions;

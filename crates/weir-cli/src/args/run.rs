@@ -1,6 +1,6 @@
 //! The options of `weir run`, its help and its manual page.
 
-use super::{Elastic, LiveView, LookInside, PipeSize, elastic, pipe_size};
+use super::{Elastic, LiveView, LookInside, PipeSize, StallAfter, elastic, pipe_size};
 use crate::report::Detail;
 use clap::Args;
 use clap::builder::TypedValueParser;
@@ -89,6 +89,11 @@ pub struct RunOptions {
     #[arg(long, value_name = "VIEW", num_args = 0..=1, require_equals = true,
           default_value = "auto", default_missing_value = "bars")]
     pub live: LiveView,
+
+    /// Say why nothing moves, as weir why would, once nothing has been read, written or computed for
+    /// TIME; 0 or never: do not [default: 10s, 30s where standard error is no terminal]
+    #[arg(long, value_name = "TIME", value_parser = StallAfter::parse)]
+    pub why_after: Option<StallAfter>,
 
     /// Milliseconds between two samples; samples are closer together at the start
     #[arg(long, value_name = "MS", default_value_t = super::SAMPLE_MS,

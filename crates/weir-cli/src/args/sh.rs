@@ -53,6 +53,8 @@ Where the report goes:
   WEIR_REPORT=FILE.jsonl         appended as one line of JSON (schema weir.run/1); also FILE.json
 A script that runs for less than a second has no report on standard error, unless a command of it
 failed and ended it: then only that is said. WEIR_MIN=TIME (0, 250ms, 10s) sets another time, for files too.
+If nothing is read, written or computed for 30s (10s where standard error is a terminal), what weir why
+says of it stands on standard error. WEIR_WHY_AFTER=TIME sets another time; with 0 or never it does not.
 Each report is appended by one write, so several at once do not mix in a file on this host.
 
 A weir sh inside of another one, or below a weir run, becomes bash: the outer one reports what the

@@ -1,6 +1,6 @@
 //! Options of `weir watch`.
 
-use super::{JsonOption, LookInside};
+use super::{JsonOption, LookInside, StallAfter};
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,6 +38,11 @@ pub struct WatchOptions {
     /// Report again after each such time; JSON is then one line a report
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub interval: Option<Duration>,
+
+    /// Say why nothing moves, as weir why would, once nothing has been read, written or computed for
+    /// TIME; 0 or never: do not [default: 10s, 30s where standard error is no terminal]
+    #[arg(long, value_name = "TIME", value_parser = StallAfter::parse)]
+    pub why_after: Option<StallAfter>,
 
     /// Raise the pipes of the processes to at least SIZE
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true,

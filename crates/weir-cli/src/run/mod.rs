@@ -20,6 +20,7 @@ mod rounds;
 mod sentinel;
 mod several;
 mod sh;
+mod stall;
 pub mod status;
 mod watch;
 mod watching;
@@ -59,6 +60,8 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let pages = Pages::check(&options.inside)?;
     let outputs = Outputs::open(options)?;
     let mut watch = watch::Watch::new(options.live, &job, &watch::TAKEN);
+    let stall_after = options.why_after.unwrap_or_default().0;
+    watch = watch.telling_stalls(stall_after.filter(|_| !options.quiet));
     if standard.is_none() {
         watch = watch.without_another();
     }

@@ -4,7 +4,7 @@ use super::outputs::Outputs;
 use super::sentinel::Sentinel;
 use super::watch::Watch;
 use super::{judge, runner};
-use crate::args::{LiveView, SAMPLE_MS};
+use crate::args::{LiveView, SAMPLE_MS, StallAfter};
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
@@ -21,7 +21,7 @@ use weir_command::units::parse;
 use weir_doctor::ending::Ending;
 use weir_measure::attribution::Sampler;
 use weir_measure::programs::find_program;
-use weir_measure::runner::{Forward, Job, Launch, StageSpec, Watcher};
+use weir_measure::runner::{Forward, Job, Launch, StageSpec, StallNews, Watcher};
 use weir_measure::sys::spawn::{Differences, exec_with};
 use weir_sys::Pid;
 use weir_sys::proc::{ProcContents, Stat, is_own, words};
@@ -33,6 +33,9 @@ const REPORTING: &str = "WEIR_SH";
 const REPORT: &str = "WEIR_REPORT";
 /// The variable that has the time of the shortest run that is reported.
 const LEAST: &str = "WEIR_MIN";
+
+/// The variable that has the time after which a stall is told of.
+const WHY_AFTER: &str = "WEIR_WHY_AFTER";
 
 /// Signals that are passed on to bash.
 const PASSED: [i32; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH];
@@ -71,6 +74,7 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
     let sentinel = Sentinel::start(&PASSED).ok();
     let signals: Vec<i32> = PASSED.into_iter().chain([SIGCONT]).collect();
     let watch = Watch::new(LiveView::Never, &job, &signals).without_another();
+    let watch = watch.telling_stalls(why_after().0.filter(|_| !closed[2]));
     let mut watch = ShWatch { watch, sentinel, failed: false };
     let run = runner::run(&job, &mut watch)
         .map_err(|error| Fault::failed(format!("cannot run bash: {error}")))?;
@@ -98,6 +102,16 @@ fn least() -> Option<Duration> {
         print_message(&format!("{LEAST} is '{text}': {why}; the script runs anyway"))
     };
     time.inspect_err(tell_why).ok()
+}
+
+/// Returns after which time a stall is told of.
+fn why_after() -> StallAfter {
+    let text = std::env::var(WHY_AFTER).ok().filter(|text| !text.is_empty());
+    let parsed = text.map(|text| StallAfter::parse(&text).map_err(|why| (text, why))).transpose();
+    let tell_why = |(text, why): &(String, String)| {
+        print_message(&format!("{WHY_AFTER} is '{text}': {why}; the script runs anyway"))
+    };
+    parsed.inspect_err(tell_why).ok().flatten().unwrap_or_default()
 }
 
 /// Watches while bash runs.
@@ -134,6 +148,14 @@ impl Watcher for ShWatch {
         if find_program(Path::new(BASH)).is_some() {
             print_message(&format!("cannot start another process: {reason}; bash runs unmeasured"));
         }
+    }
+
+    fn stall_after(&self) -> Option<Duration> {
+        self.watch.stall_after()
+    }
+
+    fn stall(&mut self, news: StallNews) {
+        self.watch.stall(news);
     }
 
     fn progress(&mut self, _: u64, _: &Sampler) {}

@@ -3,18 +3,20 @@
 
 use super::bars::drawing;
 use super::live::{Live, is_terminal, prints_elsewhere};
+use super::stall;
 use crate::args::LiveView;
 use crate::report::style::stderr_columns;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use weir_command::fault::print_message;
 use weir_command::signals::heeded;
 use weir_command::terminal::{is_dumb, rows};
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
-use weir_measure::runner::{Job, Watcher};
+use weir_measure::runner::{Job, StallNews, Watcher};
 use weir_measure::sys::signals::restore_default;
 use weir_sys::proc::{descriptors, link};
 
@@ -52,6 +54,8 @@ pub struct Watch {
     looks: u64,
     wanted: bool,
     last: bool,
+    /// After which time a stall is told of.
+    stall_after: Option<Duration>,
 }
 
 impl Watch {
@@ -82,12 +86,19 @@ impl Watch {
         let labels = if job.script { Vec::new() } else { labels.collect() };
         let live = Live::new(labels);
         let bars = view == LiveView::Bars;
-        Watch { came, live, shows, bars, shown: false, looks: 0, wanted: false, last: false }
+        let (shown, looks, wanted, last, stall_after) = (false, 0, false, false, None);
+        Watch { came, live, shows, bars, shown, looks, wanted, last, stall_after }
     }
 
     /// Says that no other job follows: signals end weir once this one is over.
     pub fn without_another(mut self) -> Watch {
         self.last = true;
+        self
+    }
+
+    /// Tells of stalls that last this long.
+    pub fn telling_stalls(mut self, after: Option<Duration>) -> Watch {
+        self.stall_after = after;
         self
     }
 
@@ -136,6 +147,15 @@ impl Watcher for Watch {
     fn failed(&mut self, position: usize, label: &str, reason: &str) {
         self.live.failed(position);
         print_message(&format!("cannot start stage {} '{label}': {reason}", position + 1));
+    }
+
+    fn stall_after(&self) -> Option<Duration> {
+        self.stall_after
+    }
+
+    fn stall(&mut self, news: StallNews) {
+        self.finish();
+        stall::tell(&news);
     }
 
     fn progress(&mut self, now_ns: u64, sampler: &Sampler) {

@@ -3,6 +3,7 @@
 use super::container;
 use super::judge;
 use super::pages::Pages;
+use super::stall;
 use crate::args::{SAMPLE_MS, WatchOptions};
 use crate::processes::processes_called;
 use crate::report::{self, Detail, ReportStyle};
@@ -41,13 +42,17 @@ pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
         profile: options.inside.profiles(),
         trace: options.inside.trace,
         history: options.inside.keeps_history(),
+        stall_after: options.why_after.unwrap_or_default().0,
     };
+    let mut tell = |news| stall::tell(&news);
     let begun = Instant::now();
     let mut reports = 0;
     loop {
         let left = options.time.map(|most| most.saturating_sub(begun.elapsed()));
         aim.time = [left, options.interval].into_iter().flatten().min();
-        let runner::Watched::Seen { run, alive } = runner::watch(&aim, &mut || is_over()) else {
+        let runner::Watched::Seen { run, alive } =
+            runner::watch(&aim, &mut || is_over(), &mut tell)
+        else {
             let gone = format!("cannot watch {name}: it does not exist");
             return if reports > 0 { Ok(ExitCode::SUCCESS) } else { Err(Fault::failed(gone)) };
         };

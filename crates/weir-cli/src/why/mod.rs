@@ -1,6 +1,6 @@
 //! `weir why`: says why a process does not continue.
 
-mod words;
+pub mod words;
 
 use crate::args::WhyOptions;
 use crate::processes::processes_called;

@@ -66,6 +66,7 @@ pub fn hints(why: &Why) -> Vec<String> {
         }
     }
     hints.extend(why.links.iter().flat_map(help));
+    hints.extend(why.left_open().map(|at| left_open(&why.links[at].named)));
     if why.left_out > 0 {
         let others = things(why.left_out as u64, "process");
         hints.push(format!("there are too many processes to look at: {others} were left out"));
@@ -87,6 +88,15 @@ fn held(found: &WhyLink, is_read: bool) -> Option<String> {
              not a terminal: try {option}"
         )),
     }
+}
+
+/// What ends the wait for a process that was left running.
+fn left_open(left: &Named) -> String {
+    let pid = left.pid;
+    format!(
+        "{pid} was left running by a process that has ended, and has the pipe open: close its output with \
+         > /dev/null, wait for it, or end it: kill {pid}"
+    )
 }
 
 fn help(found: &WhyLink) -> Vec<String> {

@@ -35,6 +35,7 @@ mod semantics;
 mod sh;
 mod signals;
 mod splice;
+mod stall;
 mod stops;
 mod top;
 mod traced;

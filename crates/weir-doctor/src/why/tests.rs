@@ -18,6 +18,12 @@ fn waits(children: &[i32]) -> Cause {
 
 /// Walks from process 1 through processes with these waits, counted from 1.
 fn walked(waits: &[Cause]) -> (Vec<i32>, Option<usize>, bool) {
+    let why = chain(waits, 0);
+    (why.links.iter().map(|link| link.named.pid).collect(), why.circle, why.cut)
+}
+
+/// The same; of these processes, one was left running.
+fn chain(waits: &[Cause], left: i32) -> Why {
     let look = |pid: i32| {
         let wait = waits.get(pid as usize - 1)?.clone();
         let named = Named { pid, command: format!("p{pid}") };
@@ -29,13 +35,13 @@ fn walked(waits: &[Cause]) -> (Vec<i32>, Option<usize>, bool) {
             has_way_out,
             share: None,
             threads: Vec::new(),
+            left: pid == left,
             tracer: None,
             held_back: None,
             hot: None,
         })
     };
-    let why = walk(1, look).expect("process 1 is there");
-    (why.links.iter().map(|link| link.named.pid).collect(), why.circle, why.cut)
+    walk(1, look).expect("process 1 is there")
 }
 
 const SLEEP: Cause = Cause::Sleep { asked_ns: None };
@@ -73,6 +79,7 @@ fn a_thread_or_a_time_that_may_end_a_wait_makes_it_no_circle() {
         hot: None,
         share: None,
         threads: Vec::new(),
+        left: false,
         tracer: None,
     };
     let why = walk(1, |pid| Some(link(pid))).expect("process 1 is there");
@@ -226,4 +233,33 @@ fn who_has_both_ends_of_a_socket_does_not_wait_for_itself() {
     let behind = [reads(&[2]), socket(PeerKind::Unix, 2), SLEEP];
     assert_eq!(walked(&behind), (vec![1, 2], None, false));
     assert_eq!(walked(&[socket(PeerKind::Unix, 2), SLEEP]), (vec![1, 2], None, false));
+}
+
+#[test]
+fn who_was_left_running_keeps_the_end_of_file_away_if_nobody_else_can() {
+    let left_open = |first: Cause| chain(&[first, SLEEP, SLEEP], 2).left_open();
+    assert_eq!(left_open(reads(&[2])), Some(1));
+    assert_eq!(left_open(reads(&[2, 3])), None, "another one has it open too");
+    assert_eq!(left_open(writes(&[2])), None);
+    let own = Cause::Pipe(PipeWait { others: vec![2], own: true, ..PipeWait::default() });
+    assert_eq!(left_open(own), None);
+    assert_eq!(chain(&[reads(&[2]), SLEEP], 0).left_open(), None, "it was not left");
+}
+
+#[test]
+fn who_does_what_it_was_told_is_no_stall() {
+    let is_stall = |waits: &[Cause], left: i32| chain(waits, left).is_stall();
+    assert!(!is_stall(&[SLEEP], 0), "sleep 60");
+    assert!(!is_stall(&[waits(&[2]), reads(&[3]), SLEEP], 0), "sleep 60 | cat");
+    assert!(is_stall(&[waits(&[2]), reads(&[3]), SLEEP], 3), "(sleep 60 & echo) | cat");
+    assert!(is_stall(&[writes(&[2]), SLEEP], 0), "yes | sleep 60");
+    assert!(is_stall(&[writes(&[2]), writes(&[1])], 0), "a circle");
+    let computes = Cause::Computes { cpus: 1.0 };
+    assert!(!is_stall(&[reads(&[2]), computes.clone()], 0), "it goes on");
+    let lock = Cause::Lock { path: None, holders: vec![2], own: false };
+    assert!(is_stall(&[lock, computes], 0), "of another job");
+    let terminal = Cause::Terminal { path: String::new(), holders: Vec::new(), writes: false };
+    assert!(is_stall(&[terminal], 0));
+    assert!(!is_stall(&[waits(&[])], 0));
+    assert!(!is_stall(&[THREADS], 0), "its threads are not known to be stuck");
 }

@@ -211,6 +211,12 @@ impl Process {
         self.tasks.iter_mut().map(of).collect()
     }
 
+    /// Returns the bytes and calls of all its tasks so far.
+    pub fn moved_in_all(&mut self) -> Option<Io> {
+        let tasks = self.moved()?;
+        Some(tasks.into_iter().fold(Io::default(), |sum, (_, _, io)| sum.plus(io)))
+    }
+
     /// Whether each of its tasks that sleeps was found in a call that waits for nothing but a time.
     pub fn sleeps_by_the_clock(&self) -> bool {
         let by_clock = |call: Call| match call {

@@ -107,6 +107,11 @@ impl LiveStage {
         Some(self.files()?.pid)
     }
 
+    /// Returns the process that has the pipe behind it open after its end.
+    pub fn left_running(&self) -> Option<Pid> {
+        Some(self.left.as_ref()?.process.as_ref()?.pid)
+    }
+
     pub fn pidfd(&self) -> Option<&OwnedFd> {
         self.files()?.pidfd.as_ref()
     }

@@ -1,9 +1,11 @@
 //! The job to run, and its observer.
 
+use super::stall::StallNews;
 use crate::attribution::Sampler;
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 use weir_doctor::graph::ScriptPipeline;
 use weir_doctor::programs::{has_read_all, is_one_command, may_leave_early};
 
@@ -129,6 +131,12 @@ pub trait Watcher {
     fn over(&mut self) {}
     /// Reports that a stage could not be started, for this reason.
     fn failed(&mut self, position: usize, label: &str, reason: &str);
+    /// Returns after which time in which nothing moves a stall is told of, if it is.
+    fn stall_after(&self) -> Option<Duration> {
+        None
+    }
+    /// Tells of a stall.
+    fn stall(&mut self, _: StallNews) {}
     /// Reports progress, at most every 100 ms or so.
     fn progress(&mut self, now_ns: u64, sampler: &Sampler);
 }

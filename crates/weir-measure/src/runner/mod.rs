@@ -21,12 +21,14 @@ mod look_costs;
 mod looks;
 mod row;
 mod script;
+mod stall;
 mod start;
 mod stops;
 mod sums;
 mod watch;
 
 pub use job::{Forward, Job, LARGER_PIPE_BYTES, Launch, StageSpec, Watcher};
+pub use stall::StallNews;
 pub use start::{files_needed, files_suffice};
 pub use watch::{Aim, Watched, tree, watch};
 
@@ -42,10 +44,13 @@ use finish::LiveStage;
 use looks::SampleTimes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Signal, getrlimit, setrlimit};
+use stall::StallWatch;
 use std::time::Duration;
 use watch::Watching;
 use weir_doctor::facts::{History, Run};
 use weir_doctor::sizing::Sizing;
+use weir_doctor::state::TaskState;
+use weir_sys::Pid;
 
 const PROGRESS_NS: u64 = 100_000_000;
 
@@ -121,18 +126,24 @@ impl RunningJob {
     fn attend(&mut self, job: &Job, watcher: &mut dyn Watcher) {
         let mut shown_ns = self.clock.now_ns();
         let mut looks = SampleTimes::new(0x77e1, job.tick_ns, shown_ns);
+        let mut stall = StallWatch::new(watcher.stall_after());
         let mut woken = Woken { by_stage: true, by_event: false };
         loop {
             self.take_turn(watcher, woken);
             looks.turn_back(self.heard_ns);
             if self.live.iter().all(LiveStage::has_ended) {
-                return;
+                let lasted = stall.end(self.heard_ns);
+                return lasted.into_iter().for_each(|it| watcher.stall(StallNews::Ended(it)));
             }
             // By the clock now, it could be the time after a stop of which nobody has heard yet.
             let now_ns = self.heard_ns;
             if now_ns >= looks.due_ns() {
                 looks.sample(now_ns, &mut self.sampler, self.profiler.as_mut());
                 self.find_left(now_ns);
+                let left: Vec<Pid> = self.live.iter().filter_map(LiveStage::left_running).collect();
+                let first = self.last_waiting();
+                let news = stall.sample(now_ns, &mut self.sampler, first, &left);
+                news.into_iter().for_each(|news| watcher.stall(news));
             }
             if now_ns >= shown_ns + PROGRESS_NS {
                 watcher.progress(now_ns, &self.sampler);
@@ -140,6 +151,17 @@ impl RunningJob {
             }
             woken = self.sleep_until(looks.due_ns());
         }
+    }
+
+    /// Returns the first process of the last stage that lives, rather of one that waits for another
+    /// than of one that sleeps.
+    fn last_waiting(&self) -> Option<Pid> {
+        let sleeps = |live: &&LiveStage| {
+            let now = live.group().and_then(|group| self.sampler.population.groups[group].now);
+            now == Some(TaskState::Sleep)
+        };
+        let alive = || self.live.iter().rev().filter(|live| !live.has_ended());
+        alive().find(|live| !sleeps(live)).or_else(|| alive().next())?.pid()
     }
 
     /// Sleeps until this time, or until a stage changes, the kernel tells of processes or a signal

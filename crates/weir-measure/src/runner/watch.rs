@@ -4,6 +4,7 @@ use super::around::RunSurroundings;
 use super::found::pipe_ends;
 use super::job::Job;
 use super::looks::SampleTimes;
+use super::stall::{StallNews, StallWatch};
 use super::{RunningJob, allow_all_files};
 use crate::attribution::{Group, PipeWatch, Sampler};
 use crate::hot::Profiler;
@@ -36,6 +37,8 @@ pub struct Aim {
     pub trace: bool,
     /// Whether to keep what each did over time.
     pub history: bool,
+    /// After which time in which nothing moves a stall is told of, if it is.
+    pub stall_after: Option<Duration>,
 }
 
 /// What was seen.
@@ -52,8 +55,12 @@ pub enum Watched {
     Nobody,
 }
 
-/// Watches processes until the time is over, all have ended, or `is_over` says so.
-pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
+/// Watches processes until the time is over, all have ended, or `is_over` says so; tells of stalls.
+pub fn watch(
+    aim: &Aim,
+    is_over: &mut dyn FnMut() -> bool,
+    tell: &mut dyn FnMut(StallNews),
+) -> Watched {
     let found = tree(&aim.pids);
     if found.is_empty() {
         return Watched::Nobody;
@@ -74,7 +81,7 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     if let Some(profiler) = &mut running.profiler {
         attach(profiler, &found);
     }
-    let (trends, has_ended) = sample(&mut running, aim, is_over);
+    let (trends, has_ended) = sample(&mut running, aim, is_over, tell);
     running.heard_ns = running.clock.now_ns();
     let groups = &mut running.sampler.population.groups;
     let alive = groups.iter().filter(|group| !group.ended).map(|group| group.root.pid).collect();
@@ -117,11 +124,13 @@ fn sample(
     running: &mut RunningJob,
     aim: &Aim,
     is_over: &mut dyn FnMut() -> bool,
+    tell: &mut dyn FnMut(StallNews),
 ) -> (Vec<Trend>, bool) {
     let RunningJob { sampler, profiler, clock, .. } = running;
     let end_ns = aim.time.map_or(u64::MAX, |time| time.as_nanos() as u64);
     let mut looks = SampleTimes::new(0x3a7c, aim.tick_ns, 0);
     let mut trends: Vec<Trend> = Vec::new();
+    let mut stall = StallWatch::new(aim.stall_after);
     loop {
         let now_ns = clock.now_ns();
         looks.sample(now_ns, sampler, profiler.as_mut());
@@ -132,6 +141,9 @@ fn sample(
                 trend.add(now_ns, fill.bytes as f64 / capacity_bytes as f64);
             }
         }
+        let first =
+            aim.pids.iter().copied().find(|pid| sampler.population.pids().any(|it| it == *pid));
+        stall.sample(now_ns, sampler, first, &[]).into_iter().for_each(&mut *tell);
         let has_ended = sampler.population.groups.iter().all(|group| group.ended);
         let due_ns = looks.due_ns().min(end_ns);
         while !has_ended && !is_over() && clock.now_ns() < due_ns {
@@ -139,6 +151,8 @@ fn sample(
             std::thread::sleep(Duration::from_nanos(rest_ns.min(LOOK_NS)));
         }
         if has_ended || is_over() || clock.now_ns() >= end_ns {
+            let lasted = stall.end(clock.now_ns()).filter(|_| has_ended);
+            lasted.into_iter().for_each(|lasted| tell(StallNews::Ended(lasted)));
             return (trends, has_ended);
         }
     }
@@ -176,7 +190,7 @@ fn activity(run: &Run, sampler: &Sampler) -> Activity {
         wall_ns: run.wall_ns,
         cpu_ns: run.cpu_sum_ns(),
         moved: run.stages.iter().map(moved).sum(),
-        waits_at_pipe: sampler.population.groups.iter().any(waits),
+        waits: sampler.population.groups.iter().any(waits),
     }
 }
 

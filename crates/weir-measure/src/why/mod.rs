@@ -167,6 +167,7 @@ impl Looker {
             has_way_out,
             share: has_run.then_some(share),
             threads,
+            left: is_left(pid),
             tracer: tracer.and_then(identity).map(|it| named(it.pid, &it.name)),
             held_back,
             hot: None,
@@ -194,6 +195,15 @@ fn did(host: &open::Host, task: Pid, lately: &Lately) -> (Cause, bool, f64) {
         _ => Cause::Computes { cpus: lately.cpus },
     };
     (cause, false, busy.min(1.0))
+}
+
+/// Whether the process that started this one has ended: its parent is of another session, and it began
+/// none itself.
+fn is_left(pid: Pid) -> bool {
+    // Sessions of another pid namespace have no number here.
+    let is_no_leader = |own: &Stat| own.session != pid && own.session != 0;
+    let Some(own) = Stat::of(pid).filter(is_no_leader) else { return false };
+    Stat::of(own.parent).is_some_and(|parent| parent.session != own.session)
 }
 
 /// Returns a thread that continues, of a process whose first one has ended.

@@ -9,6 +9,7 @@ use crate::attribution::pipes::Fill;
 use crate::attribution::process::{Process, combine};
 use crate::attribution::rows::Rows;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_doctor::facts::Io;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::{Descriptor, ProcessIdentity, Sched};
@@ -127,6 +128,23 @@ impl Population {
     pub fn pids_of(&self, group: usize) -> impl Iterator<Item = Pid> {
         let members = self.processes.values().filter(move |process| process.group == group);
         members.map(|process| process.record.pid)
+    }
+
+    /// Returns what each process has used and, if that is wanted, moved so far; its bytes and calls only
+    /// where the kernel counts all that it moves.
+    pub fn counts(&mut self, moved: bool) -> BTreeMap<Pid, (Sched, Option<Io>)> {
+        let groups = &self.groups;
+        let of = |process: &mut Process| {
+            let is_counted = process.may_splice != Some(true) && !groups[process.group].uncounted;
+            let moved = if moved && is_counted { process.moved_in_all() } else { None };
+            (process.own_sched(), moved)
+        };
+        self.processes.iter_mut().map(|(pid, process)| (*pid, of(process))).collect()
+    }
+
+    /// Whether a process was found to be left running by the one that started it.
+    pub fn is_orphan(&self, pid: Pid) -> bool {
+        self.processes.get(&pid).is_some_and(|process| process.orphan)
     }
 
     /// Returns the processes that all groups started.

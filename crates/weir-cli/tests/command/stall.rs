@@ -1,0 +1,92 @@
+//! A run that stands still says why while it lasts (docs/contracts/run.md, sh.md, watch.md).
+
+use crate::common::{WEIR, bound};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+/// A run that stands still until what it waits for is killed.
+struct Stalled {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Stalled {
+    fn new(command: &mut Command) -> Stalled {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        bound(&child);
+        let stderr = BufReader::new(child.stderr.take().expect("piped"));
+        Stalled { child, stderr }
+    }
+
+    /// Reads the next line, which begins with this text; returns it and the id before this word.
+    fn line(&mut self, begin: &str, word: &str) -> (String, i32) {
+        let mut line = String::new();
+        self.stderr.read_line(&mut line).expect("a line");
+        assert!(line.starts_with(begin), "{line}");
+        let before = line.find(word).map(|at| line[..at].trim_end()).unwrap_or_default();
+        let id = before.rsplit(' ').next().and_then(|id| id.parse().ok()).unwrap_or_default();
+        (line, id)
+    }
+
+    /// Reads the rest and waits for the end: what it wrote to its standard output, and to standard error.
+    fn end(mut self) -> (String, String) {
+        let (mut output, mut rest) = (String::new(), String::new());
+        self.stderr.read_to_string(&mut rest).expect("text");
+        let mut stdout = self.child.stdout.take().expect("piped");
+        stdout.read_to_string(&mut output).expect("text");
+        self.child.wait().expect("it ends");
+        (output, rest)
+    }
+}
+
+fn kill(pid: i32) {
+    let pid = rustix::process::Pid::from_raw(pid).expect("an id");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is there");
+}
+
+const SAYS: &str = "weir: nothing has moved for ";
+
+#[test]
+fn a_pipeline_behind_what_somebody_left_running_says_so_once_and_when_it_ends() {
+    let text = "(sleep 1000 & echo ok) | cat";
+    let report = tempfile::NamedTempFile::new().expect("a file");
+    let file = report.path().to_str().expect("text");
+    let args = ["run", "--why-after", "1s", "--brief", "-o", file, text];
+    let mut stalled = Stalled::new(Command::new(WEIR).args(args));
+    let (first, left) = stalled.line(SAYS, "(sleep 1000)");
+    assert!(first.contains("(cat) waits for data or the end of file from a pipe of"), "{first}");
+    let (second, _) = stalled.line(&format!("{left} was left running by a process that has"), "");
+    assert!(second.ends_with(&format!("or end it: kill {left}\n")), "{second}");
+    kill(left);
+    let (output, rest) = stalled.end();
+    assert_eq!(output, "ok\n");
+    assert!(rest.starts_with("weir: it ended after ") && rest.lines().count() == 1, "{rest}");
+    let report = std::fs::read_to_string(report.path()).expect("a report");
+    assert!(report.contains("left running by stage 1"), "{report}");
+}
+
+#[test]
+fn a_script_that_goes_on_says_so_too() {
+    let text = "(sleep 1000 & echo ok) | cat; echo next";
+    let mut command = Command::new(WEIR);
+    command.args(["sh", "-c", text]).env("WEIR_WHY_AFTER", "1s").env("WEIR_MIN", "1d");
+    let mut stalled = Stalled::new(&mut command);
+    let (_, left) = stalled.line(SAYS, "(sleep 1000)");
+    stalled.line(&format!("{left} was left running"), "");
+    kill(left);
+    let (output, rest) = stalled.end();
+    assert_eq!((output.as_str(), rest.lines().count()), ("ok\nnext\n", 1), "{rest}");
+}
+
+#[test]
+fn what_was_told_to_sleep_and_a_quiet_run_say_nothing() {
+    for args in [
+        vec!["run", "--why-after", "1s", "--brief", "sleep 4 | cat"],
+        vec!["run", "--why-after", "1s", "-q", "(sleep 4 & echo ok) | cat"],
+        vec!["run", "--why-after", "never", "--brief", "(sleep 4 & echo ok) | cat"],
+    ] {
+        let (_, said) = Stalled::new(Command::new(WEIR).args(&args)).end();
+        assert!(!said.contains("nothing has moved"), "{args:?}: {said}");
+    }
+}

@@ -1,0 +1,143 @@
+//! Whether the processes of a run stand still: nothing is read or written, and nothing computes.
+//! Why is found out as `weir why` does, in a thread beside: the run may go on or end meanwhile.
+
+use crate::attribution::Sampler;
+use crate::why::why;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use weir_doctor::backlog::{Activity, STILL_NS};
+use weir_doctor::facts::Io;
+use weir_doctor::why::Why;
+use weir_sys::Pid;
+use weir_sys::proc::Sched;
+use weir_sys::signals::block_all;
+
+/// News of a stall.
+#[derive(Debug)]
+pub enum StallNews {
+    /// Nothing has moved for this time, and this is why.
+    Begun(Duration, Box<Why>),
+    /// A stall that was told of ended after this time, because something moved.
+    WentOn(Duration),
+    /// It ended after this time, with the run.
+    Ended(Duration),
+}
+
+/// What each process had used and moved; `None` where the kernel does not count what it moves.
+type Counts = BTreeMap<Pid, (Sched, Option<Io>)>;
+
+/// Looks whether anything moves.
+#[derive(Debug, Default)]
+pub(super) struct StallWatch {
+    after: Option<Duration>,
+    /// What was counted at the end of the last window, and when that was.
+    last: (u64, Counts),
+    /// Since when nothing has moved.
+    since_ns: Option<u64>,
+    asked: Option<Receiver<Option<Why>>>,
+    state: State,
+}
+
+/// What is known of the present stall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Silent,
+    Asked,
+    Told,
+}
+
+impl StallWatch {
+    /// Tells of stalls that last this long; of none without it.
+    pub fn new(after: Option<Duration>) -> StallWatch {
+        StallWatch { after, ..StallWatch::default() }
+    }
+
+    /// Looks whether anything has moved since the last look. `first`: the process that is asked
+    /// about; `left`: those that ended stages left running.
+    pub fn sample(
+        &mut self,
+        now_ns: u64,
+        sampler: &mut Sampler,
+        first: Option<Pid>,
+        left: &[Pid],
+    ) -> Option<StallNews> {
+        let after = self.after?;
+        if now_ns < self.last.0.saturating_add(STILL_NS) {
+            return None;
+        }
+        let wall_ns = now_ns - self.last.0;
+        let mut counts = sampler.population.counts(false);
+        // Bytes are read only of those that hardly computed.
+        if activity(&self.last.1, &counts, wall_ns).is_still() {
+            counts = sampler.population.counts(true);
+        }
+        let activity = activity(&self.last.1, &counts, wall_ns);
+        let before_ns = std::mem::replace(&mut self.last, (now_ns, counts)).0;
+        if !activity.is_stuck() {
+            return self.end(before_ns).map(StallNews::WentOn);
+        }
+        let still = Duration::from_nanos(now_ns - *self.since_ns.get_or_insert(before_ns));
+        if self.state == State::Silent && still >= after {
+            self.state = State::Asked;
+            self.asked = first.and_then(ask);
+        }
+        let mut why = self.asked.as_ref()?.try_recv().ok().flatten()?;
+        self.asked = None;
+        for link in &mut why.links {
+            let pid = link.named.pid;
+            link.left |= left.contains(&pid) || sampler.population.is_orphan(pid);
+        }
+        why.is_stall().then(|| {
+            self.state = State::Told;
+            StallNews::Begun(still, Box::new(why))
+        })
+    }
+
+    /// Ends the present stall at this time; returns how long it lasted if it was told of.
+    pub fn end(&mut self, now_ns: u64) -> Option<Duration> {
+        let state = std::mem::take(&mut self.state);
+        self.asked = None;
+        let since_ns = self.since_ns.take().filter(|_| state == State::Told)?;
+        Some(Duration::from_nanos(now_ns.saturating_sub(since_ns)))
+    }
+}
+
+/// Asks in a thread why a process does not continue.
+fn ask(pid: Pid) -> Option<Receiver<Option<Why>>> {
+    let (sender, receiver) = channel();
+    let ask = move || {
+        // Those are for the thread that runs the job.
+        block_all();
+        // Nobody waits for it where something has moved meanwhile.
+        let _ = sender.send(why(pid));
+    };
+    std::thread::Builder::new().spawn(ask).ok().map(|_| receiver)
+}
+
+/// Returns what processes did between two counts.
+fn activity(before: &Counts, now: &Counts, wall_ns: u64) -> Activity {
+    let same = before.len() == now.len() && before.keys().eq(now.keys());
+    let pairs = before.values().zip(now.values());
+    let used = pairs.clone().map(|((before, _), (now, _))| now.since(*before));
+    let moved = pairs.map(|((old, before), (new, now))| {
+        // What never ran has moved nothing.
+        let ran = new.slices > old.slices;
+        let total = |io: &Io| io.read_bytes + io.write_bytes + io.read_calls + io.write_calls;
+        let counted = before.as_ref().zip(now.as_ref());
+        if ran {
+            counted.map(|(before, now)| total(now).saturating_sub(total(before)))
+        } else {
+            Some(0)
+        }
+    });
+    Activity {
+        wall_ns,
+        cpu_ns: used.map(|used| used.cpu_ns).sum(),
+        // A process that starts or ends is work too.
+        moved: if same { moved.sum() } else { None },
+        // What each waits for is asked once all stand still.
+        waits: !now.is_empty(),
+    }
+}
