@@ -1,11 +1,13 @@
-//! Processes by their names.
+//! Processes by their names and by their words.
 
 use weir_command::json;
 use weir_sys::Pid;
-use weir_sys::proc::processes;
+use weir_sys::proc::{ProcContents, Stat, processes, words};
 
 /// The kernel keeps so much of a name.
 const KEPT_BYTES: usize = 15;
+/// Most bytes of a command line that are read.
+const COMMAND_BYTES: usize = 16_384;
 
 /// Returns the processes of this name but this one.
 pub fn processes_called(name: &str) -> Vec<Pid> {
@@ -15,4 +17,20 @@ pub fn processes_called(name: &str) -> Vec<Pid> {
     let has = |found: String| found == kept;
     let is = |pid: &Pid| *pid != own && json::command(*pid).is_some_and(has);
     processes().into_iter().filter(is).collect()
+}
+
+/// Returns the processes that have this text in their command lines, but this one and those above it,
+/// which have it from who typed it.
+pub fn processes_with(text: &str) -> Vec<Pid> {
+    const MOST_ABOVE: usize = 256;
+    let parent = |pid: &Pid| Some(Stat::of(*pid)?.parent).filter(|parent| *parent > 0);
+    let own = std::process::id() as Pid;
+    let above: Vec<Pid> = std::iter::successors(Some(own), parent).take(MOST_ABOVE).collect();
+    let has = |pid: &Pid| !above.contains(pid) && command_line(*pid).contains(text);
+    processes().into_iter().filter(has).collect()
+}
+
+/// Returns the command line of a process; nothing for a thread of the kernel.
+pub fn command_line(pid: Pid) -> String {
+    words(pid, COMMAND_BYTES).join(" ")
 }

@@ -8,8 +8,8 @@ use weir_command::units::parse::process_id;
 #[command(after_help = WHY_EXAMPLES)]
 #[command(mut_arg("json", |arg| arg.help(JSON)))]
 pub struct WhyOptions {
-    /// The process: its id, or its name if only one has it
-    #[arg(value_name = "PID|NAME", required_unless_present = "pid")]
+    /// The process: its id; or its name, or else any part of its command line, if only one has that
+    #[arg(value_name = "PID|NAME|TEXT", required_unless_present = "pid")]
     pub target: Option<String>,
 
     /// The process
@@ -29,6 +29,7 @@ the waits from process to process, to the one that could go on or to a circle.
 Examples:
   weir why 4711                 why does process 4711 not go on?
   weir why rsync                the same for the only rsync
+  weir why 'make -C docs'       for the only process with this in its command line
   weir why 4711 --json - | jq -r .answer
 
 Exit status: 0 with an answer, 1 if there is no such process.";

@@ -3,7 +3,7 @@
 pub mod words;
 
 use crate::args::WhyOptions;
-use crate::processes::processes_called;
+use crate::processes::{command_line, processes_called, processes_with};
 use crate::report;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -11,11 +11,14 @@ use weir_command::fault::{Fault, missing};
 use weir_command::json;
 use weir_command::output::Outlet;
 use weir_command::units::parse::process_id;
+use weir_command::widths::cut;
 use weir_doctor::why::{Cause, HeldBack, Why, WhyLink};
+use weir_policy::text::printable;
 
 const SCHEMA: &str = "weir.why/1";
-/// Most ids in a message.
-const MOST_NAMED: usize = 8;
+/// Most processes in a message, and the longest command line of one.
+const MOST_NAMED: usize = 16;
+const MOST_COLUMNS: usize = 80;
 
 pub fn why(options: &WhyOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
@@ -39,20 +42,39 @@ fn target(options: &WhyOptions) -> Result<i32, Fault> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return process_id(text).map_err(Fault::usage);
     }
-    let found = processes_called(text);
+    let named = processes_called(text);
+    let (found, has) = match named.as_slice() {
+        [] => (processes_with(text), "have this in their command lines"),
+        _ => (named, "have this name"),
+    };
     match found.as_slice() {
         [one] => Ok(*one),
-        [] => Err(Fault::failed(format!("cannot look at '{text}': no process has this name"))),
-        several => {
-            let ids: Vec<String> = several.iter().take(MOST_NAMED).map(i32::to_string).collect();
-            let more = if several.len() > MOST_NAMED { ", ..." } else { "" };
-            Err(Fault::failed(format!(
-                "cannot look at '{text}': {} processes have this name; give the id of one: {}{more}",
-                several.len(),
-                ids.join(", ")
-            )))
-        }
+        [] => Err(Fault::failed(format!(
+            "cannot look at '{text}': no process has this name, or this in its command line"
+        ))),
+        several => Err(Fault::failed(format!(
+            "cannot look at '{text}': {} processes {has}; give the id of one:{}",
+            several.len(),
+            listed(several)
+        ))),
     }
+}
+
+/// Returns processes a line each.
+fn listed(pids: &[i32]) -> String {
+    let line = |pid: &i32| {
+        let command = match command_line(*pid) {
+            // A zombie, or a thread of the kernel.
+            none if none.is_empty() => format!("[{}]", json::command(*pid).unwrap_or_default()),
+            command => command,
+        };
+        format!("\n{pid:>8}  {}", cut(&printable(&command), MOST_COLUMNS))
+    };
+    let mut lines: String = pids.iter().take(MOST_NAMED).map(line).collect();
+    if pids.len() > MOST_NAMED {
+        lines += &format!("\n     ...  {} more", pids.len() - MOST_NAMED);
+    }
+    lines
 }
 
 /// Says why a process does not continue, for another verb.

@@ -450,7 +450,8 @@ fn bad_ids_are_clear_errors() {
     }
     let (_, said) = run("0");
     assert!(said.contains("'0' is not a process id"), "{said}");
-    let missing = "weir: cannot look at 'no-such-name': no process has this name\n";
+    let missing = "weir: cannot look at 'no-such-name': no process has this name, or this in \
+                   its command line\n";
     assert_eq!(run("no-such-name"), (Some(1), missing.to_owned()));
 }
 
@@ -481,8 +482,12 @@ fn a_name_stands_for_the_only_process_that_has_it() {
     let second = start();
     let (code, said) = run(&[&name]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("2 processes have this name; give the id of one: "), "{said}");
-    assert!(said.contains(&second.id().to_string()), "{said}");
+    assert!(said.contains("2 processes have this name; give the id of one:\n"), "{said}");
+    let line = format!("{}  {} 1000\n", second.id(), program.display());
+    assert!(said.lines().count() == 3 && said.contains(&line), "{said}");
+    drop(second);
+    let (code, said) = run(&[&format!("{name} 1000")]);
+    assert!(code == Some(0) && said.starts_with(&format!("{} ", first.id())), "{said}");
 }
 
 /// Of head, which used 8 % of a CPU and waited for gzip else, it was said that it computes, and that
