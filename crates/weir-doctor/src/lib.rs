@@ -23,6 +23,7 @@
 //! - [`failures`]: the commands of a script that failed, and which of them ended it.
 //! - `limits`: how short a run could become, which bounds the gain of advice.
 //! - [`why`]: why a process does not continue, from process to process.
+//! - [`stall`]: what a time in which nothing moved says about the run.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
 
 #![no_std]
@@ -51,6 +52,7 @@ mod parts;
 pub mod phases;
 pub mod programs;
 pub mod sizing;
+pub mod stall;
 pub mod state;
 pub mod verdict;
 pub mod why;

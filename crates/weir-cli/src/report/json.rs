@@ -42,6 +42,7 @@ struct Document<'a> {
     pipes: Vec<Value>,
     groups: Vec<Value>,
     left_open: Vec<Value>,
+    stall: Option<Value>,
     jobs: Option<Value>,
     failed: Option<Vec<Value>>,
     critical_path: Option<Value>,
@@ -77,6 +78,7 @@ fn document(report: &Report) -> Document<'_> {
         groups: groups::groups(report),
         jobs: run.jobs.map(groups::jobs),
         left_open: run.left.iter().map(|left| around::left_open(run, left)).collect(),
+        stall: report.stall.as_ref().map(around::stall),
         failed: (run.has_all || !run.failed.is_empty())
             .then(|| run.failed.iter().map(failed).collect()),
         critical_path: run.critical_path.as_ref().map(groups::critical_path),

@@ -29,6 +29,7 @@ pub use words::outside;
 use weir_doctor::advice::Advised;
 use weir_doctor::diagnosis::Diagnosis;
 use weir_doctor::facts::Run;
+use weir_doctor::stall::Stall;
 
 /// Everything that a report is made from.
 #[derive(Debug)]
@@ -43,21 +44,39 @@ pub struct Report {
     pub verdict: String,
     /// The advice that was found, in words.
     pub advice: Vec<String>,
+    /// The longest time in which nothing moved, if it is known why.
+    pub stall: Option<Stood>,
     /// The exit status that a shell would have.
     pub status: i32,
     /// The result of running it repeatedly under plain settings and under the advice, if that was asked for.
     pub compared: Option<Compared>,
 }
 
+/// A time in which nothing moved, with what `weir why` says of it.
+#[derive(Debug)]
+pub struct Stood {
+    /// The time.
+    pub stall: Stall,
+    /// The sentence.
+    pub answer: String,
+}
+
 impl Report {
     /// Puts what was found about a run into words.
-    pub fn new(run: Run, command: &str, found: Diagnosis, status: i32) -> Report {
+    pub fn new(
+        run: Run,
+        command: &str,
+        found: Diagnosis,
+        status: i32,
+        stall: Option<Stood>,
+    ) -> Report {
         let advice = |advised| words::advice(&run, advised);
         Report {
-            verdict: words::held_up(&run, &found),
+            verdict: words::held_up(&run, &found, stall.as_ref()),
             advice: found.advice.iter().map(advice).collect(),
             command: command.to_owned(),
             found,
+            stall,
             status,
             compared: None,
             run,

@@ -48,7 +48,7 @@ fn told(run: Run) -> Report {
          the next limit would be 1 yes",
     );
     let advice = vec![String::from("do this: it was full 50 % and empty 30 % of the time")];
-    Report { run, command, found, verdict, advice, status: 0, compared: None }
+    Report { run, command, found, verdict, advice, stall: None, status: 0, compared: None }
 }
 
 /// A report whose run was changed, with what is found about how that ended.

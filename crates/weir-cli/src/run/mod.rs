@@ -26,7 +26,8 @@ mod watch;
 mod watching;
 
 use crate::args::{LiveView, RunOptions};
-use crate::report::{self, Report};
+use crate::report::{self, Report, Stood};
+use crate::why::words;
 use outputs::Outputs;
 use pages::Pages;
 pub use sh::sh;
@@ -36,6 +37,7 @@ use weir_command::fault::{Fault, print_message};
 use weir_command::output::check_distinct;
 use weir_doctor::diagnosis::diagnose;
 use weir_doctor::facts::Run;
+use weir_doctor::stall::Stall;
 use weir_measure::runner::{self, Job};
 
 /// Runs the verb.
@@ -61,7 +63,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let outputs = Outputs::open(options)?;
     let mut watch = watch::Watch::new(options.live, &job, &watch::TAKEN);
     let stall_after = options.why_after.unwrap_or_default().0;
-    watch = watch.telling_stalls(stall_after.filter(|_| !options.quiet));
+    watch = watch.telling_stalls(stall_after, options.quiet);
     if standard.is_none() {
         watch = watch.without_another();
     }
@@ -70,7 +72,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     watch.finish();
     run.notes.extend(notes);
     let ending = status::status(&run, options.pipefail, negated);
-    let mut report = judge(run, &command, ending.shell_status());
+    let mut report = judge(run, &command, ending.shell_status(), watch.stall.take());
     elastic::report_losses(&report.run);
     elastic::remember(&report);
     if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
@@ -92,13 +94,14 @@ fn nothing(options: &RunOptions, job: &Job) -> Result<ExitCode, Fault> {
     let outputs = Outputs::open(options)?;
     let mut watch = watch::Watch::new(LiveView::Never, job, &[]);
     let run = runner::run(job, &mut watch).map_err(Fault::cannot("make a pipe"))?;
-    outputs.write(&judge(run, "", 0), report::text, report::json);
+    outputs.write(&judge(run, "", 0, None), report::text, report::json);
     pages::report_none(&options.inside);
     Ok(ExitCode::SUCCESS)
 }
 
 /// Finds out about a run of this command, and puts it into words.
-fn judge(run: Run, command: &str, status: i32) -> Report {
+fn judge(run: Run, command: &str, status: i32, stall: Option<Stall>) -> Report {
     let found = diagnose(&run, command, &elastic::Around::new(&run, command));
-    Report::new(run, command, found, status)
+    let stood = |stall: Stall| Stood { answer: words::answer(&stall.why), stall };
+    Report::new(run, command, found, status, stall.map(stood))
 }

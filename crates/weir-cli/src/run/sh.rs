@@ -74,11 +74,12 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
     let sentinel = Sentinel::start(&PASSED).ok();
     let signals: Vec<i32> = PASSED.into_iter().chain([SIGCONT]).collect();
     let watch = Watch::new(LiveView::Never, &job, &signals).without_another();
-    let watch = watch.telling_stalls(why_after().0.filter(|_| !closed[2]));
+    let watch = watch.telling_stalls(why_after().0, closed[2]);
     let mut watch = ShWatch { watch, sentinel, failed: false };
     let run = runner::run(&job, &mut watch)
         .map_err(|error| Fault::failed(format!("cannot run bash: {error}")))?;
     let failed = watch.failed;
+    let stall = watch.watch.stall.take();
     // The sentinel ends: nothing but bash's own children may keep the descriptors open from now on.
     drop(watch);
     if failed {
@@ -87,7 +88,7 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
         return Ok(become_bash(&words));
     }
     let ending = run.ending.unwrap_or(Ending::Code(1));
-    outputs.append(&judge(run, &label, ending.shell_status()));
+    outputs.append(&judge(run, &label, ending.shell_status(), stall));
     Ok(match ending {
         Ending::Code(code) => ExitCode::from(code as u8),
         Ending::Signal(signal) => die(signal),

@@ -4,26 +4,37 @@ use crate::why::words;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, tcgetattr};
 use std::io;
-use std::time::Duration;
 use weir_command::fault::print_message;
+use weir_doctor::stall::Stall;
 use weir_measure::runner::StallNews;
 
 /// Tells of a stall, by one write.
 pub fn tell(news: &StallNews) {
-    if is_free() {
-        print_message(&text(news));
+    if let Some(text) = text(news).filter(|_| is_free()) {
+        print_message(&text);
     }
 }
 
-fn text(news: &StallNews) -> String {
-    let whole = |time: &Duration| format!("{} s", time.as_secs());
+fn text(news: &StallNews) -> Option<String> {
     match news {
         StallNews::Begun(still, why) => {
             let answer = words::text(why);
-            format!("nothing has moved for {}: {}", whole(still), answer.trim_end())
+            Some(format!("nothing has moved for {} s: {}", still.as_secs(), answer.trim_end()))
         }
-        StallNews::WentOn(lasted) => format!("it went on after {}", whole(lasted)),
-        StallNews::Ended(lasted) => format!("it ended after {}", whole(lasted)),
+        StallNews::Over { was_told: false, .. } => None,
+        StallNews::Over { stall, went_on, .. } => {
+            let what = if *went_on { "went on" } else { "ended" };
+            Some(format!("it {what} after {} s", stall.lasted_ns / 1_000_000_000))
+        }
+    }
+}
+
+/// Keeps the longest stall.
+pub fn keep(longest: &mut Option<Stall>, news: StallNews) {
+    if let StallNews::Over { stall, .. } = news
+        && longest.as_ref().is_none_or(|other| other.lasted_ns < stall.lasted_ns)
+    {
+        *longest = Some(*stall);
     }
 }
 

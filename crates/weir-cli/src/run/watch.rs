@@ -14,6 +14,7 @@ use std::time::Duration;
 use weir_command::fault::print_message;
 use weir_command::signals::heeded;
 use weir_command::terminal::{is_dumb, rows};
+use weir_doctor::stall::Stall;
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
 use weir_measure::runner::{Job, StallNews, Watcher};
@@ -56,6 +57,10 @@ pub struct Watch {
     last: bool,
     /// After which time a stall is told of.
     stall_after: Option<Duration>,
+    /// Whether nothing is printed of stalls.
+    is_quiet: bool,
+    /// The longest one.
+    pub stall: Option<Stall>,
 }
 
 impl Watch {
@@ -86,8 +91,9 @@ impl Watch {
         let labels = if job.script { Vec::new() } else { labels.collect() };
         let live = Live::new(labels);
         let bars = view == LiveView::Bars;
-        let (shown, looks, wanted, last, stall_after) = (false, 0, false, false, None);
-        Watch { came, live, shows, bars, shown, looks, wanted, last, stall_after }
+        let (shown, looks, wanted, last) = (false, 0, false, false);
+        let (stall_after, is_quiet, stall) = (None, false, None);
+        Watch { came, live, shows, bars, shown, looks, wanted, last, stall_after, is_quiet, stall }
     }
 
     /// Says that no other job follows: signals end weir once this one is over.
@@ -96,9 +102,9 @@ impl Watch {
         self
     }
 
-    /// Tells of stalls that last this long.
-    pub fn telling_stalls(mut self, after: Option<Duration>) -> Watch {
-        self.stall_after = after;
+    /// Tells of stalls that last this long, unless it is to be quiet.
+    pub fn telling_stalls(mut self, after: Option<Duration>, is_quiet: bool) -> Watch {
+        (self.stall_after, self.is_quiet) = (after, is_quiet);
         self
     }
 
@@ -154,8 +160,11 @@ impl Watcher for Watch {
     }
 
     fn stall(&mut self, news: StallNews) {
-        self.finish();
-        stall::tell(&news);
+        if !self.is_quiet {
+            self.finish();
+            stall::tell(&news);
+        }
+        stall::keep(&mut self.stall, news);
     }
 
     fn progress(&mut self, now_ns: u64, sampler: &Sampler) {

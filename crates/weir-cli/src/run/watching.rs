@@ -15,6 +15,7 @@ use weir_command::fault::{Fault, missing};
 use weir_command::output::{Output, check_distinct};
 use weir_command::signals::{Again, stop_flag};
 use weir_doctor::facts::{Run, Watched};
+use weir_doctor::stall::Stall;
 use weir_measure::runner::{self, Aim};
 use weir_policy::text::printable_lines;
 use weir_sys::Pid;
@@ -44,12 +45,16 @@ pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
         history: options.inside.keeps_history(),
         stall_after: options.why_after.unwrap_or_default().0,
     };
-    let mut tell = |news| stall::tell(&news);
     let begun = Instant::now();
     let mut reports = 0;
     loop {
         let left = options.time.map(|most| most.saturating_sub(begun.elapsed()));
         aim.time = [left, options.interval].into_iter().flatten().min();
+        let mut stall = None;
+        let mut tell = |news| {
+            stall::tell(&news);
+            stall::keep(&mut stall, news);
+        };
         let runner::Watched::Seen { run, alive } =
             runner::watch(&aim, &mut || is_over(), &mut tell)
         else {
@@ -57,7 +62,7 @@ pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
             return if reports > 0 { Ok(ExitCode::SUCCESS) } else { Err(Fault::failed(gone)) };
         };
         let has_ended = run.watched.as_ref().is_some_and(|watched| watched.has_ended);
-        let is_read = show(*run, &name, options, &mut outputs, &pages)?;
+        let is_read = show((*run, stall), &name, options, &mut outputs, &pages)?;
         reports += 1;
         // What was asked for may have ended before the rest of its pipeline.
         aim.pids = alive;
@@ -71,14 +76,14 @@ pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
 /// Writes a report as text and as JSON. With several, each is one line of JSON. False if a reader has
 /// left.
 fn show(
-    run: Run,
+    (run, stall): (Run, Option<Stall>),
     name: &str,
     options: &WatchOptions,
     (text, json): &mut (Option<Output>, Option<Output>),
     pages: &Pages,
 ) -> Result<bool, Fault> {
     let said = words(&run);
-    let report = judge(run, name, 0);
+    let report = judge(run, name, 0, stall);
     pages.write(&report);
     let mut is_read = true;
     if let Some(json) = json {

@@ -1,6 +1,6 @@
 //! A run that stands still says why while it lasts (docs/contracts/run.md, sh.md, watch.md).
 
-use crate::common::{WEIR, bound};
+use crate::common::{WEIR, bound, python, schema};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -77,6 +77,23 @@ fn a_script_that_goes_on_says_so_too() {
     kill(left);
     let (output, rest) = stalled.end();
     assert_eq!((output.as_str(), rest.lines().count()), ("ok\nnext\n", 1), "{rest}");
+}
+
+/// Two that wait for each other, until a limit of time ends them.
+#[test]
+fn the_verdict_on_a_run_that_stood_still_says_who_waited_for_whom() {
+    let circle = format!(
+        "{} -c 'import subprocess as s; p = s.Popen([\"seq\", \"200000\"], stdout=s.PIPE); p.wait()'",
+        python()
+    );
+    let text = format!("timeout 6 {circle}");
+    let args = ["run", "--brief", "--json", "-", &text];
+    let output = Command::new(WEIR).args(args).output().expect("weir");
+    let report = schema::check_text("weir.run/1", &output.stdout);
+    let verdict = report["verdict"]["text"].as_str().expect("a text");
+    assert!(verdict.starts_with("nothing moved for "), "{verdict}");
+    assert!(verdict.contains("they wait in a circle"), "{verdict}");
+    assert!(report["stall"]["lasted_s"].as_f64() > Some(2.0), "{report:#}");
 }
 
 #[test]

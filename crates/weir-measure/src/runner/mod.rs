@@ -132,8 +132,8 @@ impl RunningJob {
             self.take_turn(watcher, woken);
             looks.turn_back(self.heard_ns);
             if self.live.iter().all(LiveStage::has_ended) {
-                let lasted = stall.end(self.heard_ns);
-                return lasted.into_iter().for_each(|it| watcher.stall(StallNews::Ended(it)));
+                let news = stall.end(self.heard_ns, false);
+                return news.into_iter().for_each(|news| watcher.stall(news));
             }
             // By the clock now, it could be the time after a stop of which nobody has heard yet.
             let now_ns = self.heard_ns;

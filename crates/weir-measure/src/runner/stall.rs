@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use weir_doctor::backlog::{Activity, STILL_NS};
 use weir_doctor::facts::Io;
+use weir_doctor::stall::Stall;
 use weir_doctor::why::Why;
 use weir_sys::Pid;
 use weir_sys::proc::Sched;
@@ -16,13 +17,22 @@ use weir_sys::signals::block_all;
 /// News of a stall.
 #[derive(Debug)]
 pub enum StallNews {
-    /// Nothing has moved for this time, and this is why.
+    /// Nothing has moved for the time after which that is told, and this is why.
     Begun(Duration, Box<Why>),
-    /// A stall that was told of ended after this time, because something moved.
-    WentOn(Duration),
-    /// It ended after this time, with the run.
-    Ended(Duration),
+    /// Such a time is over.
+    Over {
+        /// How long it was, and why.
+        stall: Box<Stall>,
+        /// Whether its beginning was told.
+        was_told: bool,
+        /// Whether something moved; else the run ended.
+        went_on: bool,
+    },
 }
+
+/// For how long an answer is true enough to be told: what the processes of the run wait for is the
+/// same for as long as none of them runs, but others may have changed.
+const FRESH_NS: u64 = 2_000_000_000;
 
 /// What each process had used and moved; `None` where the kernel does not count what it moves.
 type Counts = BTreeMap<Pid, (Sched, Option<Io>)>;
@@ -36,16 +46,21 @@ pub(super) struct StallWatch {
     /// Since when nothing has moved.
     since_ns: Option<u64>,
     asked: Option<Receiver<Option<Why>>>,
-    state: State,
+    /// Why nothing moves, and when that was found.
+    answer: Option<(u64, Why)>,
+    told: Told,
 }
 
-/// What is known of the present stall.
+/// What was told of the present stall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum Told {
+    /// Nothing yet.
     #[default]
-    Silent,
-    Asked,
-    Told,
+    Nothing,
+    /// Nothing: it is not worth telling.
+    Kept,
+    /// Why.
+    Why,
 }
 
 impl StallWatch {
@@ -67,40 +82,54 @@ impl StallWatch {
         if now_ns < self.last.0.saturating_add(STILL_NS) {
             return None;
         }
+        let before_ns = self.last.0;
+        if !self.is_stuck(now_ns, sampler) {
+            return self.end(before_ns, true);
+        }
+        if let Some(mut why) = self.asked.as_ref().and_then(|asked| asked.try_recv().ok()).flatten()
+        {
+            for link in &mut why.links {
+                let pid = link.named.pid;
+                link.left |= left.contains(&pid) || sampler.population.is_orphan(pid);
+            }
+            (self.asked, self.answer) = (None, Some((now_ns, why)));
+        }
+        let still = Duration::from_nanos(now_ns - *self.since_ns.get_or_insert(before_ns));
+        let is_due = still >= after && self.told == Told::Nothing;
+        match &self.answer {
+            Some((at_ns, why)) if is_due && now_ns - at_ns < FRESH_NS => {
+                self.told = if why.is_stall() { Told::Why } else { Told::Kept };
+                (self.told == Told::Why).then(|| StallNews::Begun(still, Box::new(why.clone())))
+            }
+            Some(_) if !is_due => None,
+            _ => {
+                self.asked = self.asked.take().or_else(|| first.and_then(ask));
+                None
+            }
+        }
+    }
+
+    /// Whether nothing has moved since the last window.
+    fn is_stuck(&mut self, now_ns: u64, sampler: &mut Sampler) -> bool {
         let wall_ns = now_ns - self.last.0;
         let mut counts = sampler.population.counts(false);
         // Bytes are read only of those that hardly computed.
         if activity(&self.last.1, &counts, wall_ns).is_still() {
             counts = sampler.population.counts(true);
         }
-        let activity = activity(&self.last.1, &counts, wall_ns);
-        let before_ns = std::mem::replace(&mut self.last, (now_ns, counts)).0;
-        if !activity.is_stuck() {
-            return self.end(before_ns).map(StallNews::WentOn);
-        }
-        let still = Duration::from_nanos(now_ns - *self.since_ns.get_or_insert(before_ns));
-        if self.state == State::Silent && still >= after {
-            self.state = State::Asked;
-            self.asked = first.and_then(ask);
-        }
-        let mut why = self.asked.as_ref()?.try_recv().ok().flatten()?;
-        self.asked = None;
-        for link in &mut why.links {
-            let pid = link.named.pid;
-            link.left |= left.contains(&pid) || sampler.population.is_orphan(pid);
-        }
-        why.is_stall().then(|| {
-            self.state = State::Told;
-            StallNews::Begun(still, Box::new(why))
-        })
+        let is_stuck = activity(&self.last.1, &counts, wall_ns).is_stuck();
+        self.last = (now_ns, counts);
+        is_stuck
     }
 
-    /// Ends the present stall at this time; returns how long it lasted if it was told of.
-    pub fn end(&mut self, now_ns: u64) -> Option<Duration> {
-        let state = std::mem::take(&mut self.state);
+    /// Ends the present stall at this time; returns it if it is known what it was.
+    pub fn end(&mut self, now_ns: u64, went_on: bool) -> Option<StallNews> {
+        let was_told = std::mem::take(&mut self.told) == Told::Why;
         self.asked = None;
-        let since_ns = self.since_ns.take().filter(|_| state == State::Told)?;
-        Some(Duration::from_nanos(now_ns.saturating_sub(since_ns)))
+        let (since_ns, answer) = (self.since_ns.take(), self.answer.take());
+        let (_, why) = answer.filter(|(_, why)| why.is_stall())?;
+        let stall = Box::new(Stall { lasted_ns: now_ns.saturating_sub(since_ns?), why });
+        Some(StallNews::Over { stall, was_told, went_on })
     }
 }
 

@@ -151,8 +151,7 @@ fn sample(
             std::thread::sleep(Duration::from_nanos(rest_ns.min(LOOK_NS)));
         }
         if has_ended || is_over() || clock.now_ns() >= end_ns {
-            let lasted = stall.end(clock.now_ns()).filter(|_| has_ended);
-            lasted.into_iter().for_each(|lasted| tell(StallNews::Ended(lasted)));
+            stall.end(clock.now_ns(), !has_ended).into_iter().for_each(&mut *tell);
             return (trends, has_ended);
         }
     }

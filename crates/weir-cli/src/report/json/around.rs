@@ -1,6 +1,7 @@
 //! The surroundings of a run: the host, the quota, the processes it started, the peers of its sockets.
 
 use super::super::words;
+use crate::report::Stood;
 use serde_json::{Value, json};
 use weir_command::json::{joined, seconds};
 use weir_doctor::facts::{
@@ -189,4 +190,9 @@ pub fn left_open(run: &Run, left: &LeftOpen) -> Value {
         "pid": left.process.as_ref().map(|process| process.pid),
         "command": left.process.as_ref().map(|process| &process.command),
     })
+}
+
+/// The longest time in which nothing moved.
+pub fn stall(Stood { stall, answer }: &Stood) -> Value {
+    json!({"lasted_s": seconds(stall.lasted_ns), "text": answer})
 }

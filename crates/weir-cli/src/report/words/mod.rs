@@ -14,9 +14,13 @@ pub use groups::{name, place, unseen, why};
 pub use phases::{phase_names, phases};
 pub use verdict::{left_open, verdict};
 
+use crate::report::Stood;
+use weir_command::units::seconds;
 use weir_command::units::words::{count, mean_time, of_cpus, percent, rough_count};
+use weir_command::widths::cut;
 use weir_doctor::diagnosis::Diagnosis;
 use weir_doctor::facts::{Evidence, GroupQuota, Run, Started};
+use weir_doctor::stall::{self, Place, Stall};
 use weir_doctor::verdict::BusyPart;
 
 /// The length of the longest command in a sentence.
@@ -36,15 +40,39 @@ pub fn programs(mut programs: Vec<(&str, u64)>) -> String {
 }
 
 /// Returns what held a run up: its largest groups where these tell more, else its stages.
-pub fn held_up(run: &Run, found: &Diagnosis) -> String {
-    if !found.parts.is_empty() {
-        return groups::groups(run, found);
+pub fn held_up(run: &Run, found: &Diagnosis, stood: Option<&Stood>) -> String {
+    let has_parts = !found.parts.is_empty();
+    let place = stood.and_then(|it| stall::place(run, &found.verdict, has_parts, &it.stall));
+    let stood = || stood.map(stood_still).unwrap_or_default();
+    if has_parts {
+        let groups = groups::groups(run, found);
+        return if place.is_some() { format!("{}\n{groups}", stood()) } else { groups };
     }
-    let text = verdict(run, &found.verdict);
-    match groups::inside(run, found) {
+    let text = match place {
+        Some(Place::Verdict) => stood(),
+        Some(Place::Behind) => format!("{}\n{}", verdict(run, &found.verdict), stood()),
+        None => verdict(run, &found.verdict),
+    };
+    match groups::inside(run, found).filter(|_| place.is_none()) {
         Some(inside) => format!("{text}\n{inside}"),
         None => text,
     }
+}
+
+/// `nothing moved for 8.0s: 17 (wc) waits for data or the end of file from ...`
+fn stood_still(Stood { stall: Stall { lasted_ns, why }, answer }: &Stood) -> String {
+    let time = seconds(*lasted_ns);
+    let Some(at) = why.left_open() else {
+        return format!("nothing moved for {time}: {answer}");
+    };
+    let (reader, left) = (&why.links[at - 1].named, &why.links[at].named);
+    format!(
+        "held up by {} (PID {}), left running by a process that has ended, which still had the pipe open: \
+         {} waited {time} for the end of file: close its output with > /dev/null, or wait for it",
+        cut(&left.command, LONGEST),
+        left.pid,
+        cut(&reader.command, LONGEST)
+    )
 }
 
 /// `on CPU 93 %, waiting for the disk 5 %`.
