@@ -19,11 +19,13 @@ pub(crate) mod passes;
 mod pipes;
 mod rewrite;
 mod stages;
+pub(crate) mod starts;
 mod tools;
 
 pub use cpus::Scarcity;
 pub use passes::Rereads;
 pub use rewrite::{Advised, Change};
+pub use starts::Restarts;
 
 /// Kinds of advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr, strum::EnumString)]
@@ -59,6 +61,8 @@ pub enum AdviceKind {
     OnePass,
     /// One flush to the disk for many writes.
     FewerFlushes,
+    /// One process that does what many of the same program did.
+    OneProcess,
     /// Lines counted in a table, where they are sorted only to be counted.
     CountInTable,
 }
@@ -159,6 +163,7 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &dyn Fn() -> Vec<Refuted>) 
     all.extend(tools::uncompressed_stream(run));
     all.extend(tools::direct_input(run, verdict));
     all.extend(passes::one_pass(run));
+    all.extend(starts::one_process(run));
     all.extend(cpus::more_cpus(run, verdict));
     let least = resolution(run);
     all.retain(|advice| advice.gain.factor() >= least);
@@ -169,6 +174,10 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &dyn Fn() -> Vec<Refuted>) 
 /// Leaves out what was refuted, puts the largest gain first and keeps [`MOST`] pieces. Changes to the
 /// command come before those that somebody else must make.
 pub(crate) fn keep_best(all: &mut Vec<Advice>, refuted: &dyn Fn() -> Vec<Refuted>) {
+    // How one process does it says more than that there should be fewer.
+    if all.iter().any(|advice| advice.kind == AdviceKind::OneProcess) {
+        all.retain(|advice| advice.kind != AdviceKind::FewerProcesses);
+    }
     if !all.is_empty() {
         let refuted = refuted();
         all.retain(|&Advice { kind, stage, pipe, .. }| {

@@ -253,6 +253,9 @@ pub struct Stage {
     /// The path of the regular file that each of its processes reads, if there are several and all that
     /// were seen with a file read this one; the largest of those that each had open.
     pub shared_file: Option<String>,
+    /// How many of its processes were seen with a file open to be read that is no module of their
+    /// program; looked at only where a program's start is known by what it reads.
+    pub data_readers: u64,
     /// The CPU quota of a control group of its own that held it up most, if there is one.
     pub quota: Option<GroupQuota>,
     /// The limit of memory of a control group of its own, if there is one.

@@ -7,6 +7,7 @@ use crate::facts::{FoundGroup, Phase, Run};
 use crate::graph::Jobs;
 use crate::phases::{Spent, Timeline};
 use crate::programs::is_shell;
+use crate::starts::Starts;
 use crate::verdict::{self, Bottleneck, Busy, Finding, Verdict};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,12 +19,15 @@ pub struct GroupFinding {
     pub verdict: Verdict,
     /// Whether it ran often and briefly, so that starting its processes was most of its time.
     pub is_starting: bool,
+    /// What is known of its starts, where it was started again and again.
+    pub starts: Option<Starts>,
 }
 
 impl GroupFinding {
     /// Judges a group.
     pub(crate) fn of(group: &FoundGroup) -> GroupFinding {
-        GroupFinding { verdict: verdict::judge(&group.run), is_starting: group.is_starting() }
+        let verdict = verdict::judge(&group.run);
+        GroupFinding { verdict, is_starting: group.is_starting(), starts: Starts::of(group) }
     }
 }
 
@@ -270,6 +274,7 @@ pub(crate) fn advise(
         advice.gain = Gain::About(advice.gain.factor().min(most));
     }
     all.extend(advice::passes::one_pass(run));
+    all.extend(advice::starts::one_process(run));
     all.retain(|advice| advice.gain.factor() >= advice::WORTH);
     for part in parts.iter().filter(|part| part.share >= ADVISED) {
         let group = &run.groups[part.group];

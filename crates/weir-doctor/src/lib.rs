@@ -22,6 +22,7 @@
 //! - [`ends`]: the ends of a run of which a report must speak.
 //! - [`failures`]: the commands of a script that failed, and which of them ended it.
 //! - `limits`: how short a run could become, which bounds the gain of advice.
+//! - [`starts`]: commands that are started again and again, and what their start takes.
 //! - [`why`]: why a process does not continue, from process to process.
 //! - [`stall`]: what a time in which nothing moved says about the run.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
@@ -53,6 +54,7 @@ pub mod phases;
 pub mod programs;
 pub mod sizing;
 pub mod stall;
+pub mod starts;
 pub mod state;
 pub mod verdict;
 pub mod why;

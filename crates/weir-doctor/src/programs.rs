@@ -14,7 +14,10 @@ pub use changed::{
     AES_CIPHER, cat_of_one_file, line_buffered, parallel, uncompressed, with_buffer, with_threads,
     without_cat, writes_text,
 };
-pub use hints::{buffering, flush_once, in_one_pass, instead_of_processes, unbuffered};
+pub use hints::{
+    InOneProcess, buffering, flush_once, in_one_pass, in_one_process, instead_of_processes,
+    is_loaded_by_reading, loading_ns, unbuffered,
+};
 
 /// Whether the program's speed depends on the locale.
 pub fn locale_matters(program: &str) -> bool {

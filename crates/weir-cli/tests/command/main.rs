@@ -36,6 +36,7 @@ mod sh;
 mod signals;
 mod splice;
 mod stall;
+mod starts;
 mod stops;
 mod top;
 mod traced;

@@ -2,6 +2,7 @@
 
 use super::cpus::{Scarcity, scarcity};
 use super::passes::{Rereads, rereads};
+use super::starts::{Restarts, restarts};
 use super::{Advice, AdviceKind, Surroundings, tools};
 use crate::command::Command;
 use crate::facts::Run;
@@ -29,6 +30,8 @@ pub struct Advised {
     pub instead: Option<Instead>,
     /// The loop that reads a file again and again.
     pub rereads: Option<Rereads>,
+    /// The command that is started again and again.
+    pub restarts: Option<Restarts>,
     /// Why there were too few CPUs.
     pub scarcity: Option<Scarcity>,
     /// Whether a later run of the same command can put the buffer in by itself.
@@ -57,6 +60,7 @@ impl Advised {
             instead: instead.flatten(),
             hint: hint(run, &advice, rereads),
             rereads,
+            restarts: if is(AdviceKind::OneProcess) { restarts(run) } else { None },
             scarcity: scarcity.filter(|_| is(AdviceKind::MoreCpus)),
             remembered: is(AdviceKind::ElasticBuffer) && !run.script && around.remembers(),
             advice,
@@ -72,6 +76,10 @@ fn hint(run: &Run, advice: &Advice, rereads: Option<Rereads>) -> Option<String> 
         AdviceKind::FewerProcesses => {
             let started = stage.started.iter().flat_map(|started| started.frequent());
             Some(programs::instead_of_processes(&stage.label, &stage.program, started))
+        }
+        AdviceKind::OneProcess => {
+            let group = &run.groups.get(restarts(run)?.group)?;
+            programs::in_one_process(&group.name).map(|it| String::from(it.way))
         }
         AdviceKind::OnePass => {
             let Rereads { group, stage, .. } = rereads?;
@@ -122,6 +130,7 @@ pub(super) fn rewrite(
         | AdviceKind::FewerProcesses
         | AdviceKind::OnePass
         | AdviceKind::FewerFlushes
+        | AdviceKind::OneProcess
         | AdviceKind::CountInTable => None,
     }
 }

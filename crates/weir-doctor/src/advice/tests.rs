@@ -432,6 +432,7 @@ fn kinds_keep_their_names() {
         (AdviceKind::LargerWrites, "larger-writes"),
         (AdviceKind::LargerReads, "larger-reads"),
         (AdviceKind::FewerProcesses, "fewer-processes"),
+        (AdviceKind::OneProcess, "one-process"),
     ] {
         assert_eq!((kind.as_ref(), name.parse()), (name, Ok(kind)));
     }

@@ -1,7 +1,7 @@
 //! Advice on a program, from its name and options.
 
 use super::changed::small_by;
-use super::table::{self, Fact};
+use super::table::{self, Fact, Load};
 use super::{
     is_posix_shell, is_shell, program_name, replaces_words, runs_others, split, starts_anything,
 };
@@ -99,6 +99,50 @@ pub fn flush_once(label: &str) -> &'static str {
     program_name(label)
         .and_then(|program| table::find(program, way))
         .unwrap_or("one flush (fsync) for many writes, if a crash in between may lose them")
+}
+
+/// What does in one process what a command did that was started again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InOneProcess {
+    /// What to type or to write.
+    pub way: &'static str,
+    /// Whether all the work of each is the same again, and not only its start.
+    pub saves_work: bool,
+}
+
+/// Returns what does in one process what a command did that was started again and again.
+pub fn in_one_process(label: &str) -> Option<InOneProcess> {
+    let (program, words) = split(label)?;
+    // The options of git before its command have values.
+    let mut words = words.into_iter();
+    let mut command = words.next();
+    while let Some(word) = command.filter(|word| word.starts_with('-')) {
+        command = if matches!(word, "-C" | "-c") { words.nth(1) } else { words.next() };
+    }
+    table::find(program, |fact| match fact {
+        Fact::InOne(way) => Some(InOneProcess { way, saves_work: false }),
+        Fact::ForMany(ways) => {
+            let known = ways.iter().find(|(name, ..)| Some(*name) == command);
+            known.map(|(_, way, saves_work)| InOneProcess { way, saves_work: *saves_work })
+        }
+        _ => None,
+    })
+}
+
+/// Whether it is known what the start of a program takes by what it reads.
+pub fn is_loaded_by_reading(program: &str) -> bool {
+    let reads = |fact: &Fact| matches!(fact, Fact::Loads(Load::PerByteNs(_))).then_some(());
+    table::find(program, reads).is_some()
+}
+
+/// Returns the CPU time that the start of a program takes, about. `read_bytes`: what it read, if that
+/// was nothing but what it was loaded from; `cpu_ns`: what it used.
+pub fn loading_ns(program: &str, read_bytes: Option<u64>, cpu_ns: u64) -> Option<u64> {
+    table::find(program, |fact| match fact {
+        Fact::Loads(Load::PerByteNs(ns)) => Some(read_bytes?.saturating_mul(*ns).min(cpu_ns)),
+        Fact::Loads(Load::AtLeastNs(ns)) => Some(*ns),
+        _ => None,
+    })
 }
 
 /// Returns what makes a program write at once what it would keep in its own buffer.
@@ -223,6 +267,15 @@ mod tests {
         for plain in ["sh", "dash"] {
             assert!(of(plain).starts_with("${i##*/} in place of basename, awk"), "{}", of(plain));
         }
+    }
+
+    #[test]
+    fn one_git_takes_a_list() {
+        let of = |label| in_one_process(label).map_or("", |it| it.way);
+        assert!(of("git hash-object ...").contains("--stdin-paths"));
+        assert!(of("/usr/bin/git -C dir -c a=b cat-file -s x").contains("--batch"));
+        assert!(of("python3.11 x.py").starts_with("one python for all"));
+        assert_eq!((of("git push"), of("git"), of("mytool x")), ("", "", ""));
     }
 
     #[test]

@@ -71,6 +71,22 @@ pub(super) enum Fact {
     Packs(&'static [&'static str]),
     /// What a shell does in its place without a process; the flag says whether each shell can.
     InShell(&'static str, bool),
+    /// What its start takes.
+    Loads(Load),
+    /// What does in one process what many of its commands do, by the name of the command; the flag
+    /// says whether all the work of each is the same again, and not only its start.
+    ForMany(&'static [(&'static str, &'static str, bool)]),
+    /// What does in one process what many of it do, whatever they do.
+    InOne(&'static str),
+}
+
+/// What the start of a program takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Load {
+    /// This CPU time for each byte that it reads of its modules.
+    PerByteNs(u64),
+    /// This CPU time at least.
+    AtLeastNs(u64),
 }
 
 /// An option for threads.
@@ -107,9 +123,9 @@ const GREP_LINES: Fact = Fact::EachLine(
 );
 
 use Fact::{
-    Answers, Builds, EachLine, Encrypts, EndsWithInput, FlushOnce, Flushes, Gathers, InShell,
-    KeepsPace, LargerBy, Leaves, LeavesWith, Locale, OnePass, Organizes, PaceWith, Packs,
-    PosixShell, RateIs, RunsOthers, Shell, SmallBy, StartsSlowly,
+    Answers, Builds, EachLine, Encrypts, EndsWithInput, FlushOnce, Flushes, ForMany, Gathers,
+    InOne, InShell, KeepsPace, LargerBy, Leaves, LeavesWith, Loads, Locale, OnePass, Organizes,
+    PaceWith, Packs, PosixShell, RateIs, RunsOthers, Shell, SmallBy, StartsSlowly,
 };
 
 /// The rows. Names of one row are divided by blanks.
@@ -214,10 +230,26 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("python", &[
         RunsOthers, StartsSlowly, SmallBy(&["-u"]), Flushes("python -u"),
         LargerBy("let it buffer (no flush=True, no PYTHONUNBUFFERED)"),
+        Loads(Load::PerByteNs(45)), InOne("one python for all, which loads its modules once"),
     ]),
     ("ruby", &[RunsOthers, StartsSlowly, Flushes("$stdout.sync = true in its program")]),
     ("php", &[RunsOthers, StartsSlowly, Flushes("flush() in its program")]),
-    ("node", &[RunsOthers, StartsSlowly]),
+    ("node", &[
+        RunsOthers, StartsSlowly, Loads(Load::AtLeastNs(45_000_000)),
+        InOne("one node for all, which loads its modules once"),
+    ]),
+    ("git", &[Loads(Load::AtLeastNs(1_800_000)), ForMany(&[
+        ("hash-object", "one git hash-object --stdin-paths for the list", false),
+        ("cat-file", "one git cat-file --batch (or --batch-check) for the list", false),
+        ("show", "one git cat-file --batch for the list", false),
+        ("log", "one git log --name-only for all paths", true),
+        ("check-ignore", "one git check-ignore --stdin for the list", true),
+        ("check-attr", "one git check-attr --stdin for the list", true),
+        ("config", "one git config --list", true),
+        ("rev-parse", "one git rev-parse with all the names", true),
+        ("ls-files", "one git ls-files with all the paths", true),
+        ("add", "one git add with all the paths", false),
+    ])]),
     ("tclsh", &[RunsOthers]),
     ("java javac", &[StartsSlowly]),
 ];

@@ -132,8 +132,19 @@ impl Group {
         Group { root, given: ends, first_ns: now_ns, last_ns: now_ns, ..Group::default() }
     }
 
+    /// Whether its first process is to be taken for what it is, and not for what it was `before`: it was
+    /// that for a moment, or it is what a wrapper was told to run.
+    pub fn is_what_it_wraps(&self, before: &str) -> bool {
+        let now = &self.root.command;
+        let is_text = before.split(' ').nth(1).is_some_and(|word| word.starts_with('-'));
+        let named = names(before, now);
+        self.was_this_for(9)
+            || named && !is_text
+            || self.was_this_for(5) && (named || hands_on(before, now))
+    }
+
     /// Whether its first process was what it is for this part of its life, in tenths.
-    pub fn was_this_for(&self, tenths: u64) -> bool {
+    fn was_this_for(&self, tenths: u64) -> bool {
         let since_ns = self.last_ns.saturating_sub(self.root.became_ns.max(self.first_ns));
         since_ns * 10 >= self.last_ns.saturating_sub(self.first_ns) * tenths
     }
@@ -199,6 +210,26 @@ impl Group {
     }
 }
 
+/// Whether a wrapper was told by name what it has become, with the same arguments: a shim of pyenv.
+fn names(wrapper: &str, program: &str) -> bool {
+    let name = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut given = program.split(' ');
+    let Some(first) = given.next().map(name).filter(|name| !name.is_empty()) else { return false };
+    let mut words = wrapper.split(' ');
+    words.any(|word| name(word) == first) && words.eq(given)
+}
+
+/// Whether a wrapper hands on the arguments that it was given: a script that ends with
+/// `exec java -jar x "$@"`.
+fn hands_on(wrapper: &str, program: &str) -> bool {
+    let wrapper: Vec<&str> = wrapper.split(' ').collect();
+    let given: Vec<&str> = program.split(' ').skip(1).collect();
+    // Behind the interpreter and the script.
+    let arguments = wrapper.get(2..).filter(|arguments| !arguments.is_empty());
+    let is_text = wrapper.get(1).is_some_and(|word| word.starts_with('-'));
+    !is_text && arguments.is_some_and(|arguments| given.ends_with(arguments))
+}
+
 /// Whether a process is due for a reading of its name and memory: at its 1st, 2nd, 4th, ... look,
 /// since programs replace themselves (`exec`) early, and later at intervals.
 pub fn is_due(looks: u64, each: bool) -> bool {
@@ -238,5 +269,25 @@ pub fn input(ends: &Endpoints, fills: &[(Descriptor, Fill)]) -> Input {
         Some((_, fill)) if fill.bytes > 0 => Input::Filled,
         Some((_, fill)) if fill.fed => Input::Empty,
         Some(_) => Input::Closed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// python3 of pyenv was called "bash (the script itself), at last python3", and started in a loop,
+    /// "bash pyenv exec python3".
+    #[test]
+    fn a_wrapper_is_what_it_runs() {
+        let shim = "bash /opt/pyenv/shims/python3 etl.py -v";
+        assert!(names(shim, "/opt/pyenv/versions/3.11/bin/python3 etl.py -v"));
+        assert!(names("bash /opt/pyenv/libexec/pyenv exec python3 -c x", "/opt/python3 -c x"));
+        assert!(hands_on("/bin/sh /usr/bin/tool in out", "java -jar /usr/lib/tool.jar in out"));
+        let is = |wrapper, program| names(wrapper, program) || hands_on(wrapper, program);
+        assert!(!is("bash -c sleep 0.2; sleep 0.3", "sleep 0.3"));
+        assert!(!is("bash report.sh", "gzip -9 a"));
+        assert!(!is("bash report.sh in", "gzip -9 a"));
+        assert!(!is("bash x.sh", ""));
     }
 }

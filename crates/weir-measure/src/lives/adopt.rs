@@ -141,9 +141,8 @@ fn refine(group: &mut Group, life: &Life) {
     (group.first_ns, group.margin_ns) = (life.start_ns, 0);
     group.last_ns = life.end_ns.unwrap_or(group.last_ns).max(life.start_ns);
     // A wrapper that becomes what it runs is that, and not what it was for a moment.
-    if !group.was_this_for(9) {
-        group.root.before.clone_from(&life.record.before);
-    }
+    let before = life.record.before.as_ref();
+    group.root.before = before.filter(|before| !group.is_what_it_wraps(before)).cloned();
     group.root.take_events(&life.record, has_ended);
     group.gone.cpu_ns = group.gone.cpu_ns.max(life.cpu_ns);
     group.gone.queue_ns = group.gone.queue_ns.max(life.queue_ns);

@@ -1,6 +1,7 @@
 //! One row of a script: the stage made of the processes that ran one command.
 
 use crate::attribution::{Files, Group, Peers, shared};
+use std::path::PathBuf;
 use weir_doctor::facts::{Dry, Evidence, Flushes, Io, Stage};
 use weir_doctor::partition::{Samples, Sums};
 use weir_doctor::programs::is_relay;
@@ -22,6 +23,18 @@ fn several_ns(groups: &[&Group], wall_ns: u64) -> u64 {
     let lives_ns = groups.iter().map(|group| group.last_ns.saturating_sub(group.first_ns));
     let at_once_ns = lives_ns.sum::<u64>().saturating_sub(wall_ns);
     (groups.iter().map(|group| group.several_ns).sum::<u64>() + at_once_ns).min(wall_ns)
+}
+
+/// Whether a process was seen with a file open to be read that is no module of a language.
+fn reads_data(group: &Group) -> bool {
+    const MODULES: [&str; 4] = ["py", "pyc", "so", "pth"];
+    let extension = |path: &PathBuf| path.extension().map(|it| it.to_string_lossy().into_owned());
+    let is_module = |path: &PathBuf| {
+        let name = path.to_string_lossy();
+        // `libc.so.6`
+        extension(path).is_some_and(|it| MODULES.contains(&it.as_str())) || name.contains(".so.")
+    };
+    group.reads.as_ref().is_some_and(|(_, path)| !is_module(path))
 }
 
 /// Makes the stage; each process was looked at within `tick_ns` before its end. `None`: what each
@@ -86,6 +99,7 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         peer: Peers::longest(groups.iter().map(|group| &group.peers)),
         files: Files::of(groups.iter().map(|group| &group.files)),
         flushes: groups.iter().fold(Flushes::default(), |sum, g| sum.plus(g.files.flushes)),
+        data_readers: groups.iter().filter(|group| reads_data(group)).count() as u64,
         shared_file: shared(groups.iter().map(|group| &group.reads)),
         quota: quotas.max_by_key(|held| held.quota.throttled_ns).cloned(),
         memory_limit: limits.max_by_key(|limit| limit.times_reached).cloned(),

@@ -191,10 +191,7 @@ fn label(
     // It replaced itself, mostly by its last command: that waits for no child.
     let replaced = is_given && *last != shell.first.0;
     (!waits || replaced).then(|| match is_given {
-        true if replaced
-            && (group.was_this_for(9)
-                || group.was_this_for(5) && wraps(&group.first.1, &group.root.command)) =>
-        {
+        true if replaced && group.is_what_it_wraps(&group.first.1) => {
             as_typed(&group.root.command, &group.root.program).to_owned()
         }
         true if replaced => format!("{name} (the script itself), at last {last}"),
@@ -218,21 +215,6 @@ fn is_organizing_shell(group: &Group) -> bool {
 fn above<'a>(group: &'a Group, groups: &'a [Group]) -> impl Iterator<Item = &'a Group> {
     let parent = |group: &&'a Group| group.parent.and_then(|parent| groups.get(parent));
     std::iter::successors(parent(&group), parent).take(groups.len())
-}
-
-/// Whether a command is a wrapper that has become the program it is for, with the arguments that it was
-/// given: a shim of pyenv, a script that ends with `exec java -jar x "$@"`.
-fn wraps(wrapper: &str, program: &str) -> bool {
-    let name = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
-    let (wrapper, program): (Vec<&str>, Vec<&str>) =
-        (wrapper.split(' ').collect(), program.split(' ').collect());
-    let Some((first, given)) = program.split_first() else { return false };
-    let named = wrapper.iter().position(|word| name(word) == name(first));
-    let same = named.is_some_and(|at| wrapper[at + 1..] == *given);
-    // Behind the interpreter and the script.
-    let arguments = wrapper.get(2..).filter(|arguments| !arguments.is_empty());
-    let is_text = wrapper.get(1).is_some_and(|word| word.starts_with('-'));
-    same || !is_text && arguments.is_some_and(|arguments| given.ends_with(arguments))
 }
 
 /// Returns the command of a script without its interpreter and its directory, as somebody typed it:
@@ -275,17 +257,6 @@ mod tests {
         assert_eq!(as_typed(parallel, "perl"), parallel, "it was started by that name");
         assert_eq!(as_typed("sort /tmp/sort", "sort"), "sort /tmp/sort");
         assert_eq!(as_typed("/bin/bash /tmp/a.sh x", "a.sh"), "bash /tmp/a.sh x");
-    }
-
-    /// python3 of pyenv was called "bash (the script itself), at last python3".
-    #[test]
-    fn a_wrapper_is_what_it_runs() {
-        let shim = "bash /opt/pyenv/shims/python3 etl.py -v";
-        assert!(wraps(shim, "/opt/pyenv/versions/3.11/bin/python3 etl.py -v"));
-        assert!(wraps("/bin/sh /usr/bin/tool in out", "java -jar /usr/lib/tool.jar in out"));
-        assert!(!wraps("bash -c sleep 0.2; sleep 0.3", "sleep 0.3"));
-        assert!(!wraps("bash report.sh", "gzip -9 a"));
-        assert!(!wraps("bash report.sh in", "gzip -9 a"));
     }
 
     #[test]

@@ -7,15 +7,15 @@ use weir_command::json::seconds;
 use weir_doctor::facts::Run;
 use weir_doctor::facts::{FoundGroup, Unseen};
 use weir_doctor::graph::{CriticalPath, Jobs, Link};
-use weir_doctor::verdict::Verdict;
+use weir_doctor::groups::GroupFinding;
 
 pub fn groups(report: &Report) -> Vec<Value> {
     let all = report.run.groups.iter().zip(&report.found.groups).enumerate();
-    all.map(|(at, (found, judged))| group(&report.run, at, found, &judged.verdict)).collect()
+    all.map(|(at, (found, judged))| group(&report.run, at, found, judged)).collect()
 }
 
-fn group(run: &Run, position: usize, group: &FoundGroup, judged: &Verdict) -> Value {
-    let of = &group.run;
+fn group(run: &Run, position: usize, group: &FoundGroup, found: &GroupFinding) -> Value {
+    let (of, judged) = (&group.run, &found.verdict);
     let text = words::verdict(of, judged);
     let (cpu_ns, cpu_evidence) = group.cpu();
     let each = |ns: u64| group.has_spread().then(|| seconds(ns));
@@ -43,6 +43,12 @@ fn group(run: &Run, position: usize, group: &FoundGroup, judged: &Verdict) -> Va
             "max": each(group.spread.max_ns),
             "sum": seconds(group.spread.sum_ns),
         },
+        "starts": found.starts.map(|starts| {
+            json!({
+                "each_s": seconds(starts.each_ns),
+                "loading_s": seconds(starts.loading_ns),
+            })
+        }),
         "stages": stages(of, judged),
         "pipes": of.pipes.iter().map(pipe).collect::<Vec<_>>(),
         "verdict": verdict(judged, &text),

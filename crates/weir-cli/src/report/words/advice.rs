@@ -3,9 +3,9 @@
 use super::{mark_word, own_quota, quota, started, tools};
 use weir_command::units::capacity;
 use weir_command::units::words::{
-    LARGE, count, factor_about, factor_at_most, of_cpus, percent, stage, things,
+    LARGE, count, factor_about, factor_at_most, mean_time, of_cpus, percent, stage, things,
 };
-use weir_doctor::advice::{AdviceKind, Advised, Gain, Rereads, Scarcity};
+use weir_doctor::advice::{AdviceKind, Advised, Gain, Rereads, Restarts, Scarcity};
 use weir_doctor::facts::Run;
 use weir_doctor::programs::Instead;
 
@@ -85,6 +85,9 @@ fn of_stage(run: &Run, advised: &Advised, position: usize) -> String {
         AdviceKind::OnePass => {
             advised.rereads.and_then(|found| one_pass(run, hint, &found)).unwrap_or_default()
         }
+        AdviceKind::OneProcess => {
+            advised.restarts.and_then(|found| one_process(run, hint, &found)).unwrap_or_default()
+        }
         AdviceKind::CountInTable => {
             let uniq = run.stages.get(position + 1).map_or("uniq", |uniq| uniq.label.as_str());
             format!(
@@ -137,6 +140,15 @@ fn one_pass(run: &Run, way: &str, found: &Rereads) -> Option<String> {
     let file = file.rsplit('/').next().unwrap_or(file);
     let (about, times) = (mark_word(group.instances_evidence), count(group.instances));
     Some(format!("{way}: {} was started {about}{times} times, and each read {file}", stage.program))
+}
+
+/// `one python for all, which loads its modules once: python3 was started 25 times, about 0.18s each`.
+fn one_process(run: &Run, way: &str, found: &Restarts) -> Option<String> {
+    let group = run.groups.get(found.group)?;
+    let program = group.run.stages.first().map(|stage| stage.program.as_str())?;
+    let (about, times) = (mark_word(group.instances_evidence), count(group.instances));
+    let each = mean_time(found.starts.each_ns);
+    Some(format!("{way}: {program} was started {about}{times} times, {each} each"))
 }
 
 fn transfers(hint: &str, name: &str, verb: &str, calls: u64, bytes: u64) -> String {

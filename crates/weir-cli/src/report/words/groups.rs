@@ -10,6 +10,7 @@ use weir_doctor::facts::{Evidence, FoundGroup, Line, Run, Unseen};
 use weir_doctor::graph::{CriticalPath, Jobs, Link};
 use weir_doctor::groups::{GroupFinding, Inside, MoreJobs, Part};
 use weir_doctor::load::PipeSide;
+use weir_doctor::starts::Starts;
 use weir_doctor::verdict::{Finding, Verdict};
 use weir_policy::text::printable;
 
@@ -75,7 +76,11 @@ fn jobs(run: &Run, found: &Diagnosis) -> Option<String> {
 
 /// Returns what held a group up; nothing where it was too short for that.
 pub fn why(group: &FoundGroup, found: &GroupFinding) -> Option<String> {
-    if found.is_starting { Some(starting(group)) } else { held(group, &found.verdict) }
+    match found.starts {
+        _ if found.is_starting => Some(starting(group)),
+        Some(starts) if starts.is_much() => Some(each(starts)),
+        _ => held(group, &found.verdict),
+    }
 }
 
 fn held(group: &FoundGroup, verdict: &Verdict) -> Option<String> {
@@ -111,7 +116,7 @@ pub(super) fn inside(run: &Run, found: &Diagnosis) -> Option<String> {
         let own = percent(own.min(1.0));
         return Some(format!("inside {name}: {own} of its time its own work; {part}: {what}"));
     }
-    let held = held(group, &found.groups[at].verdict).map(|held| format!(": {held}"));
+    let held = why(group, &found.groups[at]).map(|held| format!(": {held}"));
     let held = held.unwrap_or_default();
     let mut line = format!("inside {name}: {part} of its time: {what}{held}");
     line.extend(critical_path(run).map(|path| format!("\n{path}")));
@@ -130,6 +135,12 @@ fn starting(group: &FoundGroup) -> String {
         Evidence::LowerBound => of,
         _ => format!("it took {each} each time; {of}"),
     }
+}
+
+/// `about 0.18s each, of which loading took about 0.16s`.
+fn each(starts: Starts) -> String {
+    let (each, loading) = (mean_time(starts.each_ns), mean_time(starts.loading_ns));
+    format!("{each} each, of which loading took {loading}")
 }
 
 /// Returns what held a group up. The stages inside of a stage have no numbers.

@@ -1,0 +1,91 @@
+//! Advice on programs that are started again and again, where one process could do what all of them do.
+
+use super::{Advice, AdviceKind, Gain, estimate};
+use crate::facts::{FoundGroup, Run};
+use crate::programs;
+use crate::starts::Starts;
+
+/// Starts that take a smaller share of the run are not worth a change.
+const WORTH: f64 = 0.15;
+/// One process for all takes as long as this many of the old ones: `git log --name-only` walks through
+/// all commits once.
+const ONCE: f64 = 3.0;
+/// What stays of a loop in any case.
+const REST: f64 = 0.05;
+
+/// A command that is started again and again, and what starting it once could gain.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Restarts {
+    /// Position of the group in [`Run::groups`].
+    pub group: usize,
+    /// What is known of its starts.
+    pub starts: Starts,
+    /// The factor that the run could gain by one process, about.
+    pub gain: f64,
+}
+
+/// Returns the command with most to gain by one process, of those that are started again and again.
+pub fn restarts(run: &Run) -> Option<Restarts> {
+    let of = |(at, group): (usize, &FoundGroup)| {
+        let starts = Starts::of(group).filter(|starts| starts.is_much())?;
+        let part = match programs::in_one_process(&group.name)?.saves_work {
+            true => 1.0 - ONCE / group.instances as f64,
+            false => starts.share() * (1.0 - 1.0 / group.instances as f64),
+        };
+        let share = run.share(group.run.wall_ns).min(1.0) * part;
+        let gain = estimate(share.min(1.0 - REST));
+        (share >= WORTH).then_some(Restarts { group: at, starts, gain })
+    };
+    let all = run.groups.iter().enumerate().filter_map(of);
+    all.max_by(|one, other| one.gain.total_cmp(&other.gain))
+}
+
+/// Advises one process in place of many that each load the same.
+pub(crate) fn one_process(run: &Run) -> Option<Advice> {
+    let found = restarts(run)?;
+    let group = &run.groups[found.group];
+    let stage = group.first_stage.or(group.inside);
+    let (kind, gain) = (AdviceKind::OneProcess, Gain::About(found.gain));
+    Some(Advice { kind, stage: Some(stage?), pipe: None, gain })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Spread;
+    use crate::made::{self, MS};
+    use alloc::string::String;
+    use alloc::vec;
+
+    /// A run of two seconds, of which a command that was started again and again took 1.8.
+    fn run(label: &str, instances: u64) -> Run {
+        let mut stage = made::stage(label, [1700]);
+        (stage.processes, stage.wall_ns) = (instances, 1800 * MS);
+        made::reads(&mut stage, 8000, 30_000_000);
+        let group = FoundGroup {
+            run: Run { wall_ns: 1800 * MS, stages: vec![stage.clone()], ..Run::default() },
+            name: String::from(label),
+            first_stage: Some(0),
+            instances,
+            spread: Spread { sum_ns: 1800 * MS, ..Spread::default() },
+            ..FoundGroup::default()
+        };
+        let run = made::run(vec![stage]);
+        Run { wall_ns: 2000 * MS, script: true, groups: vec![group], ..run }
+    }
+
+    /// 300 times `git log -1` took 2 s, and one `git log --name-only` 5 ms; 400 times
+    /// `git hash-object` of 1 MB each 1.9 s, and one with a list 1.3 s.
+    #[test]
+    fn one_process_saves_starts_and_only_of_some_commands_their_work() {
+        let gain = |label, instances| restarts(&run(label, instances)).map(|found| found.gain);
+        assert!(gain("git log -1 -- ...", 300) > Some(8.0));
+        let hashes = gain("git hash-object ...", 300).expect("much of each is the start");
+        assert!((1.3..1.5).contains(&hashes), "{hashes}");
+        // 1.8 ms of 60 ms.
+        assert_eq!(gain("git hash-object ...", 30), None);
+        assert_eq!(gain("git push ...", 30), None, "there is no list to give it");
+        assert!(gain("python3 -c ...", 20) > Some(2.0));
+        assert_eq!(gain("mytool ...", 300), None);
+    }
+}
