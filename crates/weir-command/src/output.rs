@@ -34,7 +34,7 @@ pub fn print_err(text: &str) {
 
 /// Writes JSON to standard output. If the reader has left, that is not an error.
 pub fn print_json(text: &str) -> Result<(), Fault> {
-    Output::open_stdout()?.write(json::escaped(text).as_ref()).map(drop)
+    Output::requested_stdout()?.write(json::escaped(text).as_ref()).map(drop)
 }
 
 /// Standard output, or a file.
@@ -64,7 +64,7 @@ impl Output {
     pub fn open(option: &JsonOption) -> Result<Option<Output>, Fault> {
         match &option.file {
             None => Ok(None),
-            Some(_) if option.is_stdout() => Output::open_stdout().map(Some),
+            Some(_) if option.is_stdout() => Output::requested_stdout().map(Some),
             Some(path) => Output::create(path).map(Some),
         }
     }
@@ -72,12 +72,12 @@ impl Output {
     /// Opens the output for records, which are printed in one form only: the file of `--json`, or
     /// else standard output.
     pub fn of_records(option: &JsonOption) -> Result<Output, Fault> {
-        Output::open(option)?.map_or_else(Output::open_stdout, Ok)
+        Output::open(option)?.map_or_else(Output::requested_stdout, Ok)
     }
 
     /// Opens standard output for what was asked for to be there. If it was closed at the start, that
     /// would go nowhere.
-    fn open_stdout() -> Result<Output, Fault> {
+    pub fn requested_stdout() -> Result<Output, Fault> {
         let output = Output::stdout()?;
         if closed_standard_descriptors()[1] {
             return Err(output.unwritable("it is closed"));

@@ -102,7 +102,7 @@ pub struct RunOptions {
 
     /// Run several pipelines repeatedly in random order, and say which is faster. With one
     /// pipeline, compare it with itself under the advice
-    #[arg(long, conflicts_with_all = ["profile", "trace", "html", "chrome_trace"])]
+    #[arg(long, conflicts_with_all = ["profile", "trace", "md", "html", "chrome_trace"])]
     pub compare: bool,
 
     /// Number of rounds of --compare, 6 to 2048
@@ -222,6 +222,9 @@ each file. Where kernel.perf_event_paranoid is above 2, that needs root; at 2, f
 kernel need root. --html FILE writes one page, with what each stage did over time, the tables and the
 functions. --chrome-trace FILE writes the same course for https://ui.perfetto.dev. Neither can be used with
 --compare.
+
+--md FILE writes the report as Markdown, which GitHub and GitLab render, with a bar in each row of its
+first table; to the file that GITHUB_STEP_SUMMARY names it is appended.
 
 --trace has the kernel tell each switch of a CPU from and to the processes of the run, by programs at
 its tracepoints (bpf(2), as root). The columns cpu to other are then exact. Where that cannot be,

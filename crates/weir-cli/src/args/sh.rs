@@ -51,6 +51,7 @@ Where the report goes:
   WEIR_REPORT not set or empty   standard error
   WEIR_REPORT=FILE               appended to FILE as text, behind a line with the command
   WEIR_REPORT=FILE.jsonl         appended as one line of JSON (schema weir.run/1); also FILE.json
+  WEIR_REPORT=FILE.md            appended as Markdown; also the file that GITHUB_STEP_SUMMARY names
 A script that runs for less than a second has no report on standard error, unless a command of it
 failed and ended it: then only that is said. WEIR_MIN=TIME (0, 250ms, 10s) sets another time, for files too.
 If nothing is read, written or computed for 30s (10s where standard error is a terminal), what weir why

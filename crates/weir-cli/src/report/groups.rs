@@ -22,6 +22,13 @@ pub fn table(run: &Run, all: bool, width: usize) -> Vec<String> {
     if shown.is_empty() {
         return Vec::new();
     }
+    let mut grid = grid(run, &shown);
+    grid.fit(width, &DROPS);
+    grid.lines(grid.name_columns(width), width)
+}
+
+/// Returns the table of these groups, before it is fitted to a width.
+pub fn grid(run: &Run, shown: &[usize]) -> Grid {
     let groups = || shown.iter().map(|at| &run.groups[*at]);
     let column = |title, of: &dyn Fn(&FoundGroup) -> String| Column {
         title,
@@ -72,9 +79,7 @@ pub fn table(run: &Run, all: bool, width: usize) -> Vec<String> {
         after: String::new(),
     };
     let names = shown.iter().map(name).collect();
-    let mut grid = Grid { title: "  group", names, columns };
-    grid.fit(width, &DROPS);
-    grid.lines(grid.name_columns(width), width)
+    Grid { title: "  group", names, columns }
 }
 
 /// Returns the sentence on the groups that got no row.
@@ -117,7 +122,7 @@ fn is_beside_others(run: &Run, at: usize) -> bool {
 }
 
 /// Returns the groups that get a row.
-fn shown(run: &Run, all: bool) -> Vec<usize> {
+pub fn shown(run: &Run, all: bool) -> Vec<usize> {
     let share = |at: usize| run.group_share(&run.groups[at]);
     let little = |at: usize| if run.groups[at].inside.is_some() { LITTLE_INSIDE } else { LITTLE };
     let counts = |at: &usize| is_beside_others(run, *at) && (all || share(*at) >= little(*at));

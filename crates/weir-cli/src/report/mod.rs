@@ -1,4 +1,4 @@
-//! The report on a run: for people (`text`) and for programs (`json`).
+//! The report on a run: for people (`text`, `markdown`, `page`) and for programs (`json`).
 
 mod chrome;
 mod compared;
@@ -7,6 +7,7 @@ mod groups;
 pub mod hot;
 mod json;
 pub mod layout;
+mod markdown;
 mod page;
 mod rows;
 mod several;
@@ -18,7 +19,8 @@ mod words;
 pub use chrome::chrome_trace;
 pub use compared::{Compared, difference};
 pub use json::{json, json_line};
-pub use page::{Place, html};
+pub use markdown::{markdown, markdown_failures};
+pub use page::{Place, html, verb};
 pub use several::{
     Against, ComparedPipeline, Gate, Several, json as several_json, text as several_text,
 };

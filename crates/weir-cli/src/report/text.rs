@@ -10,7 +10,7 @@ use weir_command::units::{seconds, signal_name};
 use weir_command::widths::wrap;
 use weir_doctor::ending::Ending;
 use weir_doctor::ends::EndRemark;
-use weir_doctor::facts::Run;
+use weir_doctor::facts::{FailedCommand, Run};
 use weir_doctor::failures::Role;
 use weir_policy::text::printable;
 
@@ -64,12 +64,17 @@ pub fn text(report: &Report, look: &ReportStyle) -> String {
 /// not known.
 pub fn failures(report: &Report, look: &ReportStyle) -> String {
     let mut page = Page::new(look);
-    if report.run.failed.iter().any(|failed| failed.role != Role::Other && failed.line.is_some()) {
-        for (_, text) in remarks(report) {
-            page.sentence(&text, Style::new());
-        }
-    }
+    failed_remarks(report).iter().for_each(|text| page.sentence(text, Style::new()));
     page.finish()
+}
+
+/// Returns these sentences.
+pub(super) fn failed_remarks(report: &Report) -> Vec<String> {
+    let has_line = |failed: &FailedCommand| failed.role != Role::Other && failed.line.is_some();
+    match report.run.failed.iter().any(has_line) {
+        true => remarks(report).into_iter().map(|(_, text)| text).collect(),
+        false => Vec::new(),
+    }
 }
 
 /// Writes the tables, and remarks on what they cannot show.
@@ -93,16 +98,20 @@ fn body(report: &Report, page: &mut Page) {
         }
     }
     hot_functions(report, page);
-    let gaps = fine::gaps(run, &report.found.verdict).into_iter().chain(hot::gaps(run));
-    let failed = words::failed_others(&run.failed);
-    for sentence in words::unseen(run).into_iter().chain(failed).chain(gaps) {
-        page.sentence(&sentence, Style::new());
-    }
+    notes(report).iter().for_each(|sentence| page.sentence(sentence, Style::new()));
     if all {
         for sentence in fine::print(run, &report.found.verdict) {
             page.sentence(&sentence, Style::new().dimmed());
         }
     }
+}
+
+/// Returns the remarks behind the tables.
+pub(super) fn notes(report: &Report) -> Vec<String> {
+    let run = &report.run;
+    let failed = words::failed_others(&run.failed);
+    let notes = words::unseen(run).into_iter().chain(failed);
+    notes.chain(fine::gaps(run, &report.found.verdict)).chain(hot::gaps(run)).collect()
 }
 
 fn hot_functions(report: &Report, page: &mut Page) {
@@ -154,7 +163,7 @@ impl<'a> Page<'a> {
     }
 }
 
-fn headline(report: &Report) -> String {
+pub(super) fn headline(report: &Report) -> String {
     let run = &report.run;
     let what = if run.script { "command" } else { "stage" };
     // Several groups are in a table with their lines. A script's shell is none of its commands.
@@ -187,7 +196,7 @@ fn headline(report: &Report) -> String {
 }
 
 /// Returns whether the text has nothing but blanks and comments.
-fn nothing_ran(run: &Run) -> bool {
+pub(super) fn nothing_ran(run: &Run) -> bool {
     run.stages.is_empty() && !run.script
 }
 
@@ -199,7 +208,7 @@ fn script_name(command: &str) -> &str {
 }
 
 /// Returns sentences on how the stages, or the script, ended, each with whether that is a failure.
-fn remarks(report: &Report) -> Vec<(bool, String)> {
+pub(super) fn remarks(report: &Report) -> Vec<(bool, String)> {
     let run = &report.run;
     let said = |end: &EndRemark| {
         let (label, ending, failure) = match end.stage.map(|at| &run.stages[at]) {

@@ -43,6 +43,7 @@ use weir_measure::runner::{self, Job};
 /// Runs the verb.
 pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let json = options.json.as_deref().filter(|path| path.as_os_str() != "-");
+    options.inside.check_stdout(options.json.is_some() && json.is_none())?;
     let named = [("--output", options.output.as_deref()), ("--json", json)];
     check_distinct(named.into_iter().chain(options.inside.files()))?;
     let mut plans = plan::plans(options)?;
@@ -85,7 +86,9 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
         }
     }
     outputs.write(&report, report::text, report::json);
-    pages.write(&report);
+    if let Err(fault) = pages.write(&report, options.detail()) {
+        fault.print_message();
+    }
     Ok(status::take(ending))
 }
 

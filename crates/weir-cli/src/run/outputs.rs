@@ -4,7 +4,7 @@ use super::pages::cannot_write;
 use crate::args::RunOptions;
 use crate::report::{self, Detail, Report, ReportStyle};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -20,6 +20,7 @@ use weir_command::widths::cut;
 pub struct Outputs {
     text: Option<Target>,
     json: Option<Target>,
+    md: Option<Target>,
     detail: Detail,
     /// Of a shorter run nothing is reported but what failed.
     least: Duration,
@@ -53,13 +54,19 @@ impl Outputs {
             None => stderr(),
         };
         let (detail, hot) = (options.detail(), options.inside.profile);
-        Ok(Outputs { text, json, detail, least: Duration::ZERO, hot })
+        Ok(Outputs { text, json, md: None, detail, least: Duration::ZERO, hot })
     }
 
     /// Opens what `weir sh` reports to: the end of this file, or standard error. `least`: the shortest
     /// run that is reported there; without it one of a second on standard error, and any in a file.
-    pub fn appended(file: Option<&OsStr>, least: Option<Duration>) -> Outputs {
-        let file = file.filter(|name| !name.is_empty());
+    pub fn appended(file: Option<OsString>, least: Option<Duration>) -> Outputs {
+        let summary = summary_of_step();
+        // In the variables of a workflow nobody puts in what this stands for.
+        let file = file.and_then(|name| match name == "$GITHUB_STEP_SUMMARY" {
+            true => summary.clone(),
+            false => Some(name).filter(|name| !name.is_empty()),
+        });
+        let file = file.as_deref();
         let usual = if file.is_some() { Duration::ZERO } else { SHORT };
         let least = least.unwrap_or(usual);
         let target = match file {
@@ -67,8 +74,15 @@ impl Outputs {
             None if closed_standard_descriptors()[2] => None,
             None => Some(Target::Stderr),
         };
-        let (text, json) = if file.is_some_and(is_json) { (None, target) } else { (target, None) };
-        Outputs { text, json, detail: Detail::Usual, least, hot: false }
+        let mut to =
+            Outputs { text: None, json: None, md: None, detail: Detail::Usual, least, hot: false };
+        let is_md = |file: &OsStr| ends_in(file, &[".md"]) || summary.as_deref() == Some(file);
+        match file {
+            Some(file) if ends_in(file, &[".json", ".jsonl"]) => to.json = target,
+            Some(file) if is_md(file) => to.md = target,
+            _ => to.text = target,
+        }
+        to
     }
 
     /// Appends a report by one write. A line with the command stands above a text; JSON is one line.
@@ -88,6 +102,15 @@ impl Outputs {
         }
         if let Some(target) = self.json.as_ref().filter(|_| !is_short) {
             target.write(&report::json_line(report));
+        }
+        if let Some(target) = &self.md {
+            let text = match is_short {
+                true => report::markdown_failures(report, VERB),
+                false => report::markdown(report, VERB, self.detail),
+            };
+            if !text.is_empty() {
+                target.write(&format!("{text}\n"));
+            }
         }
     }
 
@@ -109,11 +132,13 @@ impl Outputs {
 
 /// A shell that is called for each line of a recipe, or each minute, runs for less than this.
 const SHORT: Duration = Duration::from_secs(1);
+/// Whose report it is.
+const VERB: &str = "weir sh";
 /// The text before the command in the line above a report.
 const HEAD: &str = "weir sh: ";
 
 /// Opens a file to append to. A FIFO without a reader is an error, since it may never get one.
-fn append(path: &Path) -> io::Result<File> {
+pub fn append(path: &Path) -> io::Result<File> {
     if let Some(own) = own_descriptor(path) {
         return Ok(own);
     }
@@ -161,8 +186,12 @@ impl Target {
     }
 }
 
-/// Returns whether a report in this file is JSON, from the file's name.
-fn is_json(path: &OsStr) -> bool {
-    let name = path.as_encoded_bytes();
-    name.ends_with(b".json") || name.ends_with(b".jsonl")
+/// Returns whether the name of a file has one of these ends: it decides in which form the report is.
+fn ends_in(path: &OsStr, ends: &[&str]) -> bool {
+    ends.iter().any(|end| path.as_encoded_bytes().ends_with(end.as_bytes()))
+}
+
+/// Returns the file of GitHub Actions whose Markdown stands on the page of the job, a new one for each step.
+pub fn summary_of_step() -> Option<OsString> {
+    weir_sys::places::variable("GITHUB_STEP_SUMMARY").filter(|file| !file.is_empty())
 }

@@ -1,25 +1,28 @@
-//! The files that show the course of a run: the page and the trace.
+//! The files that show a run elsewhere than in a terminal: Markdown, the page and the trace.
 //!
 //! A file is replaced at once, when it is complete. What cannot be written then is said, and changes
 //! nothing about the run or its status.
 
+use super::outputs::{append, summary_of_step};
 use crate::args::LookInside;
-use crate::report::{Place, Report, chrome_trace, html};
+use crate::report::{Detail, Place, Report, chrome_trace, html, markdown, verb};
 use rustix::fs::{Access, access};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_command::fault::{Fault, print_message};
-use weir_command::output::own_descriptor;
+use weir_command::output::{Output, own_descriptor};
 use weir_command::places::{directory_of, replace};
 use weir_command::signals::survive_size_limit;
 use weir_doctor::facts::Run;
 use weir_measure::machine::cpu_model;
+use weir_policy::text::printable_lines;
 
 /// The files that were asked for and can be written.
 #[derive(Debug, Default)]
 pub struct Pages {
+    md: Option<PathBuf>,
     html: Option<PathBuf>,
     trace: Option<PathBuf>,
 }
@@ -32,12 +35,16 @@ impl Pages {
             None | Some(Ok(())) => Ok(path.clone()),
             Some(Err(error)) => Err(cannot_write(what, path.as_deref(), &error)),
         };
+        let md = match options.is_md_stdout() {
+            true => options.md.clone(),
+            false => usable(&options.md, MD)?,
+        };
         let (html, trace) = (usable(&options.html, PAGE)?, usable(&options.chrome_trace, TRACE)?);
-        Ok(Pages { html, trace })
+        Ok(Pages { md, html, trace })
     }
 
-    /// Writes the files.
-    pub fn write(&self, report: &Report) {
+    /// Writes the files. False if the reader of standard output has left.
+    pub fn write(&self, report: &Report, detail: Detail) -> Result<bool, Fault> {
         let give = |path: &Option<PathBuf>, what, text: &dyn Fn() -> String| {
             let Some(path) = path else { return };
             if let Err(error) = write(path, text().as_bytes()) {
@@ -46,10 +53,17 @@ impl Pages {
         };
         give(&self.html, PAGE, &|| html(report, &place_of(&report.run)));
         give(&self.trace, TRACE, &|| chrome_trace(report));
+        let text = || markdown(report, verb(report), detail);
+        if self.md.as_deref() == Some(Path::new("-")) {
+            return Output::requested_stdout()?.write(printable_lines(&text()));
+        }
+        give(&self.md, MD, &text);
+        Ok(true)
     }
 }
 
 /// The names of the files in messages.
+const MD: &str = "Markdown";
 const PAGE: &str = "page";
 const TRACE: &str = "trace";
 
@@ -75,7 +89,7 @@ fn place_of(run: &Run) -> Place {
 
 /// Says that files which were asked for are not written, since nothing ran.
 pub fn report_none(options: &LookInside) {
-    for (path, what) in [(&options.html, "page"), (&options.chrome_trace, "trace")] {
+    for (path, what) in [(&options.md, MD), (&options.html, PAGE), (&options.chrome_trace, TRACE)] {
         if let Some(path) = path {
             print_message(&format!("no {what} was written to '{}': nothing ran", path.display()));
         }
@@ -95,6 +109,10 @@ fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     survive_size_limit();
     if let Some(mut own) = own_descriptor(path) {
         return own.write_all(text);
+    }
+    if summary_of_step().is_some_and(|summary| summary == path.as_os_str()) {
+        // Other commands of the step have written there.
+        return append(path)?.write_all(text);
     }
     // What a link points to is replaced, and not the link.
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

@@ -69,7 +69,7 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
         pipe_ignored,
         ..Job::default()
     };
-    let outputs = Outputs::appended(weir_sys::places::variable(REPORT).as_deref(), least());
+    let outputs = Outputs::appended(weir_sys::places::variable(REPORT), least());
     // Before there is a second thread.
     let sentinel = Sentinel::start(&PASSED).ok();
     let signals: Vec<i32> = PASSED.into_iter().chain([SIGCONT]).collect();

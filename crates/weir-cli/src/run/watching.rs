@@ -27,8 +27,10 @@ const GROUPS: &str = "/sys/fs/cgroup";
 /// Runs the verb.
 pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
     check_distinct([("--json", options.json.path())].into_iter().chain(options.inside.files()))?;
+    options.inside.check_stdout(options.json.is_stdout())?;
     let (pids, name) = targets(options)?;
-    let text = if options.json.is_stdout() { None } else { Some(Output::stdout()?) };
+    let has_no_text = options.json.is_stdout() || options.inside.is_md_stdout();
+    let text = if has_no_text { None } else { Some(Output::stdout()?) };
     let mut outputs = (text, Output::open(&options.json)?);
     let over = stop_flag(Again::AsFirst)?;
     // Relaxed: no other memory depends on it.
@@ -84,14 +86,13 @@ fn show(
 ) -> Result<bool, Fault> {
     let said = words(&run);
     let report = judge(run, name, 0, stall);
-    pages.write(&report);
-    let mut is_read = true;
+    let detail = Detail::of(options.brief, options.verbose);
+    let mut is_read = pages.write(&report, detail)?;
     if let Some(json) = json {
         let form = if options.interval.is_some() { report::json_line } else { report::json };
         is_read &= json.write(form(&report))?;
     }
     if let Some(text) = text {
-        let detail = Detail::of(options.brief, options.verbose);
         let shown = report::text(&report, &ReportStyle::of_stdout(detail));
         is_read &= text.write(printable_lines(&format!("{shown}{said}")))?;
     }

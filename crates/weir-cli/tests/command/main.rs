@@ -18,6 +18,7 @@ mod hostile_names;
 mod hostile_scripts;
 mod install;
 mod json;
+mod markdown;
 mod outside;
 mod outside_real;
 mod pages_of_run;
