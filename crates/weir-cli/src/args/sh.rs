@@ -56,7 +56,8 @@ A script that runs for less than a second has no report on standard error, unles
 failed and ended it: then only that is said. WEIR_MIN=TIME (0, 250ms, 10s) sets another time, for files too.
 If nothing is read, written or computed for 30s (10s where standard error is a terminal), what weir why
 says of it stands on standard error. WEIR_WHY_AFTER=TIME sets another time; with 0 or never it does not.
-Each report is appended by one write, so several at once do not mix in a file on this host.
+Each report is appended by one write, so several at once do not mix in a file on this host. In GitHub
+Actions (shell: weir sh -e {0}) a notice for the step follows on standard error.
 
 A weir sh inside of another one, or below a weir run, becomes bash: the outer one reports what the
 inner one starts. The variable WEIR_SH names an outer weir sh. An interactive shell is not measured; it becomes bash too.

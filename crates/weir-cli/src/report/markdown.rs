@@ -25,7 +25,10 @@ const COMMAND_COLUMNS: usize = 200;
 const COLUMNS: usize = 100;
 /// A blank that nothing takes away.
 const BLANK: char = '\u{a0}';
-const ON_CPU: char = '█';
+/// The marks of a bar: a full block, a shade, a middle dot.
+const ON_CPU: char = '\u{2588}';
+const WAITS_FOR_CPU: char = '\u{2592}';
+const ELSE: char = '\u{b7}';
 
 /// Writes the report. A heading stands above each, so that several can follow one another.
 pub fn markdown(report: &Report, verb: &str, detail: Detail) -> String {
@@ -110,7 +113,7 @@ fn group_grid(run: &Run, shown: &[usize]) -> Grid {
 }
 
 /// What the characters of a bar mean.
-const KEY: &str = "\n<sub>`█` on a CPU, `▒` waits for a CPU, `<` for its input, `>` for its output, `·` for \
+const KEY: &str = "\n<sub>`\u{2588}` on a CPU, `\u{2592}` waits for a CPU, `<` for its input, `>` for its output, `\u{b7}` for \
                    something else; a whole bar is the time of the run</sub>\n";
 
 /// A bar of a stage: its times by state as parts of the run's.
@@ -118,10 +121,10 @@ fn stage_bar(run: &Run, stage: &Stage) -> String {
     let times = &stage.times;
     let parts = [
         (times.cpu_ns, ON_CPU),
-        (times.queue_ns, '▒'),
+        (times.queue_ns, WAITS_FOR_CPU),
         (times.input_ns, '<'),
         (times.output_ns, '>'),
-        (times.other_ns(), '·'),
+        (times.other_ns(), ELSE),
     ];
     let (mut bar, mut sum_ns) = (String::new(), 0);
     for (ns, mark) in parts {
@@ -266,13 +269,16 @@ mod tests {
         let mut stage = Stage::default();
         (stage.times.cpu_ns, stage.times.input_ns) = (12_000, 6_000);
         let bar = stage_bar(&run, &stage);
-        assert_eq!((bar.trim_end(), bar.chars().count()), ("████████████<<<<<<", BAR));
+        assert_eq!(
+            (bar.trim_end().to_owned(), bar.chars().count()),
+            ("\u{2588}".repeat(12) + "<<<<<<", BAR)
+        );
         assert_eq!(stage_bar(&Run::default(), &Stage::default()).trim(), "");
         let span = |start_ns, end_ns| weir_doctor::graph::WallSpan { start_ns, end_ns };
         let group =
             FoundGroup { spans: vec![span(0, 10), span(12_000, 24_000)], ..FoundGroup::default() };
         let bar = group_bar(&run, &group);
         assert_eq!(bar.chars().filter(|c| *c == ON_CPU).count(), 13, "{bar}");
-        assert!(bar.starts_with('█') && bar.ends_with("████████████"), "{bar}");
+        assert!(bar.starts_with(ON_CPU) && bar.ends_with(&"\u{2588}".repeat(12)), "{bar}");
     }
 }

@@ -1,5 +1,6 @@
 //! The report on a run: for people (`text`, `markdown`, `page`) and for programs (`json`).
 
+mod annotations;
 mod chrome;
 mod compared;
 mod fine;
@@ -16,6 +17,7 @@ mod tables;
 mod text;
 mod words;
 
+pub use annotations::annotations;
 pub use chrome::chrome_trace;
 pub use compared::{Compared, difference};
 pub use json::{json, json_line};

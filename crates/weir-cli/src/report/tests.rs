@@ -292,7 +292,7 @@ fn a_failed_command_is_told_with_its_line() {
         let (script, line) = (String::from("x.sh"), 4);
         report.run.failed = vec![FailedCommand {
             command: String::from("sort a"),
-            line: Some(Line { script, line }),
+            line: Some(Line { script, path: None, line }),
             ending,
             answer: None,
             times: 2,

@@ -1,20 +1,19 @@
 //! Where the report goes.
 
-use super::pages::cannot_write;
+use super::pages::{append, cannot_write, summary_of_step};
 use crate::args::RunOptions;
 use crate::report::{self, Detail, Report, ReportStyle};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 use weir_command::fault::{Fault, print_message};
-use weir_command::output::{create, own_descriptor, print_json};
+use weir_command::output::{create, print_err, print_json};
 use weir_command::signals::survive_size_limit;
 use weir_command::sys::closed_standard_descriptors;
 use weir_command::widths::cut;
+use weir_sys::places::variable;
 
 /// Where the report goes. The files are opened before the run, so that weir reports a bad name at once.
 pub struct Outputs {
@@ -24,6 +23,8 @@ pub struct Outputs {
     detail: Detail,
     /// Of a shorter run nothing is reported but what failed.
     least: Duration,
+    /// What the user set for that.
+    asked_least: Option<Duration>,
     /// Whether hot functions were asked for, however brief the text is.
     hot: bool,
 }
@@ -54,7 +55,8 @@ impl Outputs {
             None => stderr(),
         };
         let (detail, hot) = (options.detail(), options.inside.profile);
-        Ok(Outputs { text, json, md: None, detail, least: Duration::ZERO, hot })
+        let least = Duration::ZERO;
+        Ok(Outputs { text, json, md: None, detail, least, asked_least: None, hot })
     }
 
     /// Opens what `weir sh` reports to: the end of this file, or standard error. `least`: the shortest
@@ -68,14 +70,21 @@ impl Outputs {
         });
         let file = file.as_deref();
         let usual = if file.is_some() { Duration::ZERO } else { SHORT };
-        let least = least.unwrap_or(usual);
+        let (least, asked_least) = (least.unwrap_or(usual), least);
         let target = match file {
             Some(path) => opened(append(Path::new(path)), Path::new(path), "script"),
             None if closed_standard_descriptors()[2] => None,
             None => Some(Target::Stderr),
         };
-        let mut to =
-            Outputs { text: None, json: None, md: None, detail: Detail::Usual, least, hot: false };
+        let mut to = Outputs {
+            text: None,
+            json: None,
+            md: None,
+            detail: Detail::Usual,
+            least,
+            asked_least,
+            hot: false,
+        };
         let is_md = |file: &OsStr| ends_in(file, &[".md"]) || summary.as_deref() == Some(file);
         match file {
             Some(file) if ends_in(file, &[".json", ".jsonl"]) => to.json = target,
@@ -83,6 +92,25 @@ impl Outputs {
             _ => to.text = target,
         }
         to
+    }
+
+    /// Writes the notices of a step of GitHub Actions to standard error, which is read for them: the verdict as
+    /// one line of the log, and what failed.
+    pub fn annotate(&self, report: &Report) {
+        if closed_standard_descriptors()[2]
+            || variable("GITHUB_ACTIONS").is_none_or(|is| is != "true")
+        {
+            return;
+        }
+        let least = self.asked_least.unwrap_or(SHORT);
+        let is_short = Duration::from_nanos(report.run.wall_ns) < least;
+        let root =
+            variable("GITHUB_WORKSPACE").and_then(|root| Path::new(&root).canonicalize().ok());
+        let below = |path: &Path| {
+            let whole = path.canonicalize().ok()?;
+            whole.strip_prefix(root.as_ref()?).ok()?.to_str().map(String::from)
+        };
+        print_err(&report::annotations(report, is_short, below));
     }
 
     /// Appends a report by one write. A line with the command stands above a text; JSON is one line.
@@ -137,18 +165,6 @@ const VERB: &str = "weir sh";
 /// The text before the command in the line above a report.
 const HEAD: &str = "weir sh: ";
 
-/// Opens a file to append to. A FIFO without a reader is an error, since it may never get one.
-pub fn append(path: &Path) -> io::Result<File> {
-    if let Some(own) = own_descriptor(path) {
-        return Ok(own);
-    }
-    let mut options = OpenOptions::new();
-    options.append(true).create(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
-    let file = options.open(path)?;
-    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
-    Ok(file)
-}
-
 fn opened(file: io::Result<File>, path: &Path, job: &str) -> Option<Target> {
     match file {
         Ok(file) => Some(Target::File(file, path.display().to_string())),
@@ -189,9 +205,4 @@ impl Target {
 /// Returns whether the name of a file has one of these ends: it decides in which form the report is.
 fn ends_in(path: &OsStr, ends: &[&str]) -> bool {
     ends.iter().any(|end| path.as_encoded_bytes().ends_with(end.as_bytes()))
-}
-
-/// Returns the file of GitHub Actions whose Markdown stands on the page of the job, a new one for each step.
-pub fn summary_of_step() -> Option<OsString> {
-    weir_sys::places::variable("GITHUB_STEP_SUMMARY").filter(|file| !file.is_empty())
 }

@@ -3,12 +3,13 @@
 //! A file is replaced at once, when it is complete. What cannot be written then is said, and changes
 //! nothing about the run or its status.
 
-use super::outputs::{append, summary_of_step};
 use crate::args::LookInside;
 use crate::report::{Detail, Place, Report, chrome_trace, html, markdown, verb};
-use rustix::fs::{Access, access};
-use std::fs::File;
+use rustix::fs::{Access, OFlags, access, fcntl_getfl, fcntl_setfl};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_command::fault::{Fault, print_message};
@@ -18,6 +19,7 @@ use weir_command::signals::survive_size_limit;
 use weir_doctor::facts::Run;
 use weir_measure::machine::cpu_model;
 use weir_policy::text::printable_lines;
+use weir_sys::places::variable;
 
 /// The files that were asked for and can be written.
 #[derive(Debug, Default)]
@@ -122,6 +124,23 @@ fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     }
     // As for any new file, the mask decides who may read it.
     replace(&path, text, 0o666)
+}
+
+/// Opens a file to append to. A FIFO without a reader is an error, since it may never get one.
+pub fn append(path: &Path) -> io::Result<File> {
+    if let Some(own) = own_descriptor(path) {
+        return Ok(own);
+    }
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
+    let file = options.open(path)?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+/// Returns the file of GitHub Actions whose Markdown stands on the page of the job, a new one for each step.
+pub fn summary_of_step() -> Option<OsString> {
+    variable("GITHUB_STEP_SUMMARY").filter(|file| !file.is_empty())
 }
 
 #[cfg(test)]

@@ -88,7 +88,9 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
         return Ok(become_bash(&words));
     }
     let ending = run.ending.unwrap_or(Ending::Code(1));
-    outputs.append(&judge(run, &label, ending.shell_status(), stall));
+    let report = judge(run, &label, ending.shell_status(), stall);
+    outputs.append(&report);
+    outputs.annotate(&report);
     Ok(match ending {
         Ending::Code(code) => ExitCode::from(code as u8),
         Ending::Signal(signal) => die(signal),

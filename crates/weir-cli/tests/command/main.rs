@@ -45,3 +45,4 @@ mod tune_live;
 mod watch;
 mod why;
 mod words;
+mod workflow;

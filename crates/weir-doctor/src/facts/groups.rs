@@ -76,6 +76,8 @@ pub struct Spread {
 pub struct Line {
     /// The script, as it was named. Empty for the text of the run itself.
     pub script: String,
+    /// Its file, if it is one: a whole path.
+    pub path: Option<String>,
     /// The line, from 1.
     pub line: usize,
 }

@@ -56,6 +56,8 @@ struct Scripts {
 struct Script {
     /// Its name; empty for the text of the run.
     name: String,
+    /// Its file; `None` for the text of the run.
+    path: Option<String>,
     text: String,
     pipelines: Vec<ScriptPipeline>,
 }
@@ -112,7 +114,7 @@ impl<'a> Processes<'a> {
         let Some(read) = job.script_pipelines else { return scripts };
         if let Some(text) = job.text(inside.unwrap_or(0)).filter(|text| text.contains('\n')) {
             let (name, text, pipelines) = (String::new(), text.to_owned(), read(text));
-            scripts.known.push(Script { name, text, pipelines });
+            scripts.known.push(Script { name, path: None, text, pipelines });
         }
         let inline = scripts.known.len().checked_sub(1);
         let mut files: HashMap<PathBuf, Option<usize>> = HashMap::new();
@@ -132,7 +134,8 @@ impl<'a> Processes<'a> {
                         scripts.crlf.push(name.clone());
                     }
                     let pipelines = read(&text);
-                    scripts.known.push(Script { name, text, pipelines });
+                    let path = path.to_str().map(String::from);
+                    scripts.known.push(Script { name, path, text, pipelines });
                     Some(scripts.known.len() - 1)
                 })
             });
@@ -293,7 +296,8 @@ impl<'a> Processes<'a> {
 
     fn line(&self, script: usize, place: usize) -> Line {
         let script = &self.scripts.known[script];
-        Line { script: script.name.clone(), line: script.pipelines[place].line }
+        let (name, path) = (script.name.clone(), script.path.clone());
+        Line { script: name, path, line: script.pipelines[place].line }
     }
 
     /// Whether the instances of a group are known one by one, if all processes are. Where some were
