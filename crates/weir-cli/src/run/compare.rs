@@ -193,7 +193,8 @@ mod tests {
     /// A program that failed at once with a larger pipe was "faster" there.
     #[test]
     fn runs_that_end_differently_are_not_judged() {
-        let runs = |status| vec![Sample { wall_s: 1.0, status, output: (0, 0) }; 2];
+        let runs =
+            |status| vec![Sample { wall_s: 1.0, status, output: (0, 0), is_unstarted: false }; 2];
         assert!(has_one_status(&[runs(1), runs(1), runs(1)]));
         assert!(!has_one_status(&[runs(0), runs(1), runs(0)]));
     }

@@ -23,6 +23,10 @@ use weir_measure::sys::signals::restore_default;
 /// The largest relative difference in time that counts as none.
 const BAND: f64 = 0.02;
 
+/// The statuses of a shell that could not start a command.
+const NOT_EXECUTABLE: i32 = 126;
+const NOT_FOUND: i32 = 127;
+
 /// A job to compare.
 #[derive(Clone, Debug)]
 pub struct Entrant {
@@ -43,6 +47,8 @@ pub struct Sample {
     pub status: i32,
     /// The output.
     pub output: Digest,
+    /// Whether a command could not be started.
+    pub is_unstarted: bool,
 }
 
 /// Runs each entrant once a round, in random order. Returns the samples of each, or `None` if the user
@@ -174,7 +180,10 @@ impl Standard {
         let status = status::status(&run, entrant.pipefail, entrant.negated).shell_status();
         let wall_s = run.wall_ns.max(1) as f64 / 1e9;
         let output = sum(&mut output).map_err(cannot)?;
-        Ok((!self.is_over()).then_some(Sample { wall_s, status, output }))
+        let is_unstarted = run.stages.iter().any(|stage| stage.failure.is_some())
+            || [NOT_EXECUTABLE, NOT_FOUND].contains(&status);
+        let sample = Sample { wall_s, status, output, is_unstarted };
+        Ok((!self.is_over()).then_some(sample))
     }
 }
 

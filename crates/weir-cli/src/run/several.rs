@@ -11,10 +11,14 @@ use crate::args::RunOptions;
 use crate::report::{Against, ComparedPipeline, Gate, Several, several_json, several_text};
 use std::process::ExitCode;
 use weir_command::fault::{Fault, print_message};
+use weir_command::widths::cut;
 use weir_measure::machine;
 
 /// The status if the rounds do not answer `--fail-if-slower`.
 const CANNOT_TELL: u8 = 3;
+
+/// The longest command in a message.
+const COMMAND_COLUMNS: usize = 60;
 
 /// Runs the verb for several pipelines.
 pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode, Fault> {
@@ -36,8 +40,13 @@ pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode
     let standard = Standard::keep()?;
     let outputs = Outputs::open(options)?;
     // The first runs do not count: they read files that are not in memory yet.
-    for entrant in &entrants {
-        standard.run(entrant)?.ok_or_else(Fault::interrupted)?;
+    for (entrant, command) in entrants.iter().zip(&commands) {
+        let first = standard.run(entrant)?.ok_or_else(Fault::interrupted)?;
+        if first.is_unstarted {
+            let command = cut(command, COMMAND_COLUMNS);
+            let why = "a command in it could not be started";
+            return Err(Fault::failed(format!("nothing was compared: '{command}': {why}")));
+        }
     }
     let twice: Vec<&Entrant> = entrants.iter().chain(entrants.first()).collect();
     let samples = rounds(&twice, options.runs, &standard)?.ok_or_else(Fault::interrupted)?;
@@ -106,7 +115,7 @@ mod tests {
     use crate::report::{Detail, ReportStyle};
 
     fn times(of: [f64; 6]) -> Vec<Sample> {
-        of.map(|wall_s| Sample { wall_s, status: 0, output: (0, 0) }).to_vec()
+        of.map(|wall_s| Sample { wall_s, status: 0, output: (0, 0), is_unstarted: false }).to_vec()
     }
 
     fn summary(commands: &[String], all: &[Vec<Sample>]) -> (String, &'static str) {
@@ -179,7 +188,9 @@ mod tests {
     #[test]
     fn nothing_is_faster_than_what_ends_now_so_and_now_so() {
         let runs = |statuses: [i32; 6]| {
-            statuses.map(|status| Sample { wall_s: 1.0, status, output: (0, 0) }).to_vec()
+            statuses
+                .map(|status| Sample { wall_s: 1.0, status, output: (0, 0), is_unstarted: false })
+                .to_vec()
         };
         let commands = ["a", "b"].map(String::from);
         let is_judged = |first, twin| {

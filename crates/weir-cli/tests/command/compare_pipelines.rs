@@ -89,11 +89,11 @@ fn other_bytes_are_said_and_other_statuses_are_not_judged() {
     assert_eq!(ran.code, Some(0), "{}", ran.said);
     assert!(ran.said.contains("2 wrote different bytes than 1"), "{}", ran.said);
     assert_eq!(ran.json["same_output"], false);
-    let ran = compare(&["cat /dev/null", "nosuchcommand"]);
+    let ran = compare(&["cat /dev/null", "cat /nosuch"]);
     assert_eq!(ran.code, Some(1), "{}", ran.said);
-    assert!(ran.said.contains("2 ended with status 127 (command not found), 1 with status 0"));
+    assert!(ran.said.contains("2 ended with status 1, 1 with status 0"));
     assert!(!ran.said.contains("faster"), "{}", ran.said);
-    let row = ran.said.lines().find(|line| line.starts_with("2 nosuchcommand ")).expect("a row");
+    let row = ran.said.lines().find(|line| line.starts_with("2 cat /nosuch ")).expect("a row");
     assert!(row.ends_with("not judged") && !row.contains('x'), "{row}");
     assert_eq!(ran.json["pipelines"][1]["against_first"]["verdict"]["kind"], "not judged");
 }
@@ -163,5 +163,24 @@ fn what_earlier_runs_showed_is_said_of_each_pipeline() {
     for number in [1, 2] {
         let said = format!("pipeline {number}: no elastic buffer was put in: no earlier run");
         assert!(ran.said.contains(&said), "{}", ran.said);
+    }
+}
+
+/// Two names that were misspelt were timed, and one was "2461065.0x faster".
+#[test]
+fn what_cannot_be_started_is_neither_timed_nor_faster() {
+    for pair in [
+        ["nosuch-1", "nosuch-2"],
+        ["true", "echo x | nosuch-2 | cat"],
+        ["cd / && nosuch-1", "true"],
+    ] {
+        let ran = compare(&pair);
+        assert_eq!((ran.code, &ran.json), (Some(1), &Value::Null), "{}", ran.said);
+        assert!(
+            ran.said.contains("nothing was compared") && ran.said.contains("nosuch"),
+            "{}",
+            ran.said
+        );
+        assert!(!ran.said.contains("faster"), "{}", ran.said);
     }
 }
