@@ -9,6 +9,8 @@
 
 mod args;
 mod buffer;
+mod files;
+mod metrics;
 mod port;
 mod processes;
 mod products;

@@ -1,6 +1,7 @@
 //! Options of `weir top`.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
+use std::path::PathBuf;
 use std::time::Duration;
 use weir_command::json_option::JsonOption;
 use weir_command::units::parse::period;
@@ -41,6 +42,11 @@ pub struct TopOptions {
     #[arg(short, long)]
     pub all: bool,
 
+    /// Write the metrics in the text format of Prometheus to FILE, which is replaced at once after
+    /// each interval; with --batch without end
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub prometheus: Option<PathBuf>,
+
     #[command(flatten)]
     pub json: JsonOption,
 }
@@ -75,6 +81,7 @@ Examples:
   weir top                          live; h shows the keys
   weir top --filter zstd            only what zstd writes or reads
   weir top --once --sort waits      one table, those that wait first
+  weir top -b -i 15s --prometheus /var/lib/node_exporter/weir.prom > /dev/null
   weir top --json - | jq '.channels[] | select(.full)'
 
 12 kB/s   counted    <12 kB/s  at most, some of it may have gone elsewhere

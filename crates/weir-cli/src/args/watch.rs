@@ -1,7 +1,7 @@
 //! Options of `weir watch`.
 
 use super::{JsonOption, LookInside, StallAfter};
-use clap::{ArgGroup, Args};
+use clap::{ArgGroup, Args, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_command::units::parse::{budget, process_id, size};
@@ -60,6 +60,11 @@ pub struct WatchOptions {
     #[command(flatten)]
     pub inside: LookInside,
 
+    /// Write the metrics in the text format of Prometheus to FILE, which is replaced at once with each
+    /// report; with --interval its counters go on
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub prometheus: Option<PathBuf>,
+
     #[command(flatten)]
     pub json: JsonOption,
 }
@@ -77,6 +82,7 @@ Examples:
   weir watch --comm zstd --for 5s    the same for all zstd
   weir watch --container web --for 5s    the processes of a container
   weir watch 4711 --interval 5s      a report every five seconds
+  weir watch --comm postgres --interval 15s --prometheus /var/lib/node_exporter/weir.prom
   weir watch 4711 --for 10s --html page.html    the course of these seconds, and the hot functions
   weir watch 4711 --for 5s --json - | jq .watched
 

@@ -9,6 +9,7 @@ pub mod hot;
 mod json;
 pub mod layout;
 mod markdown;
+mod metrics;
 mod page;
 mod rows;
 mod several;
@@ -22,6 +23,7 @@ pub use chrome::chrome_trace;
 pub use compared::{Compared, difference};
 pub use json::{json, json_line};
 pub use markdown::{markdown, markdown_failures};
+pub use metrics::Totals;
 pub use page::{Place, html, verb};
 pub use several::{
     Against, ComparedPipeline, Gate, Several, json as several_json, text as several_text,

@@ -1,7 +1,7 @@
 //! Where the report goes.
 
-use super::pages::{append, cannot_write, summary_of_step};
 use crate::args::RunOptions;
+use crate::files::{append, cannot_write, summary_of_step};
 use crate::report::{self, Detail, Report, ReportStyle};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -5,8 +5,9 @@ use super::judge;
 use super::pages::Pages;
 use super::stall;
 use crate::args::{SAMPLE_MS, WatchOptions};
+use crate::files::{cannot_write, writable, write};
 use crate::processes::processes_called;
-use crate::report::{self, Detail, ReportStyle};
+use crate::report::{self, Detail, ReportStyle, Totals};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -26,7 +27,12 @@ const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Runs the verb.
 pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
-    check_distinct([("--json", options.json.path())].into_iter().chain(options.inside.files()))?;
+    let metrics_file = options.prometheus.as_deref();
+    let named = [("--json", options.json.path()), ("--prometheus", metrics_file)];
+    check_distinct(named.into_iter().chain(options.inside.files()))?;
+    if let Some(file) = metrics_file {
+        writable(file).map_err(|error| cannot_write("metrics", Some(file), &error))?;
+    }
     options.inside.check_stdout(options.json.is_stdout())?;
     let (pids, name) = targets(options)?;
     let has_no_text = options.json.is_stdout() || options.inside.is_md_stdout();
@@ -48,6 +54,7 @@ pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
         stall_after: options.why_after.unwrap_or_default().0,
     };
     let begun = Instant::now();
+    let mut totals = Totals::new();
     let mut reports = 0;
     loop {
         let left = options.time.map(|most| most.saturating_sub(begun.elapsed()));
@@ -64,6 +71,10 @@ pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
             return if reports > 0 { Ok(ExitCode::SUCCESS) } else { Err(Fault::failed(gone)) };
         };
         let has_ended = run.watched.as_ref().is_some_and(|watched| watched.has_ended);
+        if let Some(file) = metrics_file {
+            let written = write(file, totals.metrics(&run).as_bytes());
+            written.map_err(|error| Fault::unwritable(Some(file), error))?;
+        }
         let is_read = show((*run, stall), &name, options, &mut outputs, &pages)?;
         reports += 1;
         // What was asked for may have ended before the rest of its pipeline.

@@ -3,16 +3,20 @@
 //! - `rows`: what is seen, in one form;
 //! - `table`: sorts, filters and lays it out;
 //! - `app`: what is on the screen and what keys do;
+//! - `metrics`: the rows for Prometheus;
 //! - `keys`, `screen`, `live`: the terminal.
 
 mod app;
 mod keys;
 mod live;
+mod metrics;
 mod rows;
 mod screen;
 mod table;
 
 use crate::args::TopOptions;
+use crate::files::{cannot_write, writable, write};
+use metrics::Totals;
 use rows::{Collector, End, Row, Snapshot};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -20,11 +24,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 use table::View;
 use weir_command::fault::{Fault, has_proc, print_message};
-use weir_command::output::Outlet;
+use weir_command::output::{Outlet, check_distinct};
 use weir_command::terminal;
 use weir_command::units::words::{of_cpus, things};
 
 const SCHEMA: &str = "weir.top/1";
+const METRICS: &str = "metrics";
 const NONE: &str = "no pipe joins processes that you may see";
 /// The width of a table that goes to a file or a pipe.
 const FILE_COLUMNS: usize = 120;
@@ -41,13 +46,22 @@ pub fn top(options: &TopOptions) -> Result<ExitCode, Fault> {
     if !has_proc() {
         return Err(Fault::failed("cannot see processes: /proc is not mounted"));
     }
-    let is_batch = options.batch || count.is_some() || options.json.file.is_some();
+    let is_batch = options.batch
+        || count.is_some()
+        || options.json.file.is_some()
+        || options.prometheus.is_some();
     if !is_batch && let Some(terminals) = live::terminals() {
         return live::live(view, options.interval, terminals);
     }
     // Without a number a batch has no end.
     let mut left = count.unwrap_or(if options.batch { u64::MAX } else { 1 });
+    let metrics_file = options.prometheus.as_deref();
+    check_distinct([("--json", options.json.path()), ("--prometheus", metrics_file)])?;
+    if let Some(file) = metrics_file {
+        writable(file).map_err(|error| cannot_write(METRICS, Some(file), &error))?;
+    }
     let mut outlet = Outlet::open(&options.json)?.in_lines(left > 1);
+    let mut totals = Totals::new();
     let mut collector = Collector::new();
     collector.snapshot(view.all);
     let mut is_read = true;
@@ -60,6 +74,11 @@ pub fn top(options: &TopOptions) -> Result<ExitCode, Fault> {
         let rows = view.of(&seen.rows);
         if rows.is_empty() && outlet.has_text() {
             print_message(if view.filter.is_empty() { NONE } else { "nothing matches the filter" });
+        }
+        if let Some(file) = metrics_file {
+            let text = totals.metrics(&rows, &seen, window_s);
+            let written = write(file, text.as_bytes());
+            written.map_err(|error| Fault::unwritable(Some(file), error))?;
         }
         let document = || document(&rows, &seen, (window_s, view.hidden(&seen.rows)));
         is_read = outlet.write_report(SCHEMA, document, || text(&rows, &seen, &view))?;

@@ -30,6 +30,7 @@ mod port_flood;
 mod port_names;
 mod products;
 mod profile_of_run;
+mod prometheus;
 mod run_lines;
 mod screen;
 mod semantics;
