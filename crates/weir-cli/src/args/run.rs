@@ -70,6 +70,11 @@ pub struct RunOptions {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
+    /// Write the run as spans of OpenTelemetry (OTLP/JSON) to FILE; send: to the collector that
+    /// OTEL_EXPORTER_OTLP_ENDPOINT names, by HTTP
+    #[arg(long, value_name = "FILE|send")]
+    pub otlp: Option<PathBuf>,
+
     /// Print no report
     #[arg(short, long)]
     pub quiet: bool,
@@ -102,7 +107,7 @@ pub struct RunOptions {
 
     /// Run several pipelines repeatedly in random order, and say which is faster. With one
     /// pipeline, compare it with itself under the advice
-    #[arg(long, conflicts_with_all = ["profile", "trace", "md", "html", "chrome_trace"])]
+    #[arg(long, conflicts_with_all = ["profile", "trace", "md", "html", "chrome_trace", "otlp"])]
     pub compare: bool,
 
     /// Number of rounds of --compare, 6 to 2048
@@ -225,6 +230,12 @@ functions. --chrome-trace FILE writes the same course for https://ui.perfetto.de
 
 --md FILE writes the report as Markdown, which GitHub and GitLab render, with a bar in each row of its
 first table; to the file that GITHUB_STEP_SUMMARY names it is appended.
+
+--otlp FILE writes the run as spans: one for it, one for each stage, and of a script for each group and
+the processes seen longest. Waits are attributes, and links to whom was waited for. --otlp send posts
+them as JSON to OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, or to /v1/traces at OTEL_EXPORTER_OTLP_ENDPOINT
+(without both, at http://localhost:4318), by HTTP without TLS, within 5 s; without the option nothing is
+sent. A TRACEPARENT in the environment is the parent, and each stage gets one that names its span.
 
 --trace has the kernel tell each switch of a CPU from and to the processes of the run, by programs at
 its tracepoints (bpf(2), as root). The columns cpu to other are then exact. Where that cannot be,

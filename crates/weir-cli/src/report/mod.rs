@@ -10,6 +10,7 @@ mod json;
 pub mod layout;
 mod markdown;
 mod metrics;
+mod otlp;
 mod page;
 mod rows;
 mod several;
@@ -24,6 +25,7 @@ pub use compared::{Compared, difference};
 pub use json::{json, json_line};
 pub use markdown::{markdown, markdown_failures};
 pub use metrics::Totals;
+pub use otlp::{Trace, otlp};
 pub use page::{Place, html, verb};
 pub use several::{
     Against, ComparedPipeline, Gate, Several, json as several_json, text as several_text,

@@ -12,6 +12,7 @@ mod elastic;
 mod evidence;
 mod inputs;
 mod live;
+mod otlp;
 mod outputs;
 mod pages;
 mod plan;
@@ -44,7 +45,11 @@ use weir_measure::runner::{self, Job};
 pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let json = options.json.as_deref().filter(|path| path.as_os_str() != "-");
     options.inside.check_stdout(options.json.is_some() && json.is_none())?;
-    let named = [("--output", options.output.as_deref()), ("--json", json)];
+    let named = [
+        ("--output", options.output.as_deref()),
+        ("--json", json),
+        ("--otlp", options.otlp.as_deref().filter(|file| file.as_os_str() != otlp::SEND)),
+    ];
     check_distinct(named.into_iter().chain(options.inside.files()))?;
     let mut plans = plan::plans(options)?;
     if plans.len() > 1 {
@@ -58,9 +63,10 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
         return nothing(options, &planned.job);
     }
     let notes = elastic::put_in(options.elastic.as_ref(), &mut planned)?;
-    let plan::Planned { job, negated, command } = planned;
+    let plan::Planned { mut job, negated, command } = planned;
     let standard = options.compare.then(rounds::Standard::keep).transpose()?;
     let pages = Pages::check(&options.inside)?;
+    let spans = otlp::Spans::prepare(options.otlp.as_deref(), &mut job)?;
     let outputs = Outputs::open(options)?;
     let mut watch = watch::Watch::new(options.live, &job, &watch::TAKEN);
     let stall_after = options.why_after.unwrap_or_default().0;
@@ -89,6 +95,9 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     if let Err(fault) = pages.write(&report, options.detail()) {
         fault.print_message();
     }
+    if let Some(spans) = spans {
+        spans.finish(&report);
+    }
     Ok(status::take(ending))
 }
 
@@ -99,6 +108,9 @@ fn nothing(options: &RunOptions, job: &Job) -> Result<ExitCode, Fault> {
     let run = runner::run(job, &mut watch).map_err(Fault::cannot("make a pipe"))?;
     outputs.write(&judge(run, "", 0, None), report::text, report::json);
     pages::report_none(&options.inside);
+    if options.otlp.is_some() {
+        print_message("no spans were made: nothing ran");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

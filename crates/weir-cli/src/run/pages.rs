@@ -63,7 +63,7 @@ const PAGE: &str = "page";
 const TRACE: &str = "trace";
 
 /// Returns where a run that has just ended took place, and when it began.
-fn place_of(run: &Run) -> Place {
+pub fn place_of(run: &Run) -> Place {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let wall = Duration::from_nanos(run.wall_ns + run.stopped_ns);
     let uname = rustix::system::uname();

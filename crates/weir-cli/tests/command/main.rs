@@ -19,6 +19,7 @@ mod hostile_scripts;
 mod install;
 mod json;
 mod markdown;
+mod otlp;
 mod outside;
 mod outside_real;
 mod pages_of_run;

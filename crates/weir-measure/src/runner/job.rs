@@ -44,6 +44,8 @@ pub struct Job {
     pub trace: bool,
     /// Whether to keep what the stages did over time.
     pub history: bool,
+    /// A variable for each stage and all that it starts; empty where they get none.
+    pub variables: Vec<(OsString, OsString)>,
 }
 
 /// Capacity of a pipe that may be larger than a shell's. Measured on cat|wc: it takes half the time

@@ -14,7 +14,7 @@ use crate::programs::in_path;
 use crate::sys::spawn::{Differences, spawn_with};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 use rustix::process::{Resource, getrlimit, setrlimit};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -65,7 +65,8 @@ impl RunningJob {
                 Differences { closed, file_limit: self.file_limit, pipe_ignored: job.pipe_ignored };
             let start_ns = self.clock.now_ns();
             let mut notes = Vec::new();
-            let spawned = spawn(spec, job, stdin, stdout, differences, &mut notes);
+            let variable = job.variables.get(position);
+            let spawned = spawn(spec, job, variable, (stdin, stdout), differences, &mut notes);
             let before = started.iter().filter_map(|(_, spawned, _)| Result::as_ref(spawned).ok());
             self.leave_out_start(watcher, start_ns, before);
             started.push((start_ns, spawned, notes));
@@ -168,20 +169,24 @@ fn allow_many_files(stages: usize) -> Option<u64> {
 fn spawn(
     spec: &StageSpec,
     job: &Job,
-    stdin: Option<OwnedFd>,
-    stdout: Option<OwnedFd>,
+    variable: Option<&(OsString, OsString)>,
+    // Kept here too, for a second attempt through the shell; closed when this function returns.
+    ends: (Option<OwnedFd>, Option<OwnedFd>),
     differences: Differences,
     notes: &mut Vec<String>,
 ) -> Result<Child, StartFailure> {
-    // Kept here too, for a second attempt through the shell; closed when this function returns.
-    let ends = (stdin, stdout);
+    let own = |command: &mut Command| {
+        command.envs(variable.map(|(name, value)| (name, value)));
+    };
     match &spec.launch {
         Launch::Shell(text) => {
             let mut command = by_shell(job, text);
+            own(&mut command);
             start(&mut command, &ends, differences).map_err(|error| failure(&job.shell, &error))
         }
         Launch::Exec { env, argv, text } => {
             let mut command = Command::new(&argv[0]);
+            own(&mut command);
             command.args(&argv[1..]).envs(env.iter().map(|(name, value)| (name, value)));
             let error = match start(&mut command, &ends, differences) {
                 Ok(child) => return Ok(child),
@@ -195,7 +200,9 @@ fn spawn(
                     if let Some(why) = interpreter_fault(Path::new(&argv[0])) {
                         notes.push(format!("{} was not run: {why}", argv[0].to_string_lossy()));
                     }
-                    start(&mut by_shell(job, text), &ends, differences)
+                    let mut command = by_shell(job, text);
+                    own(&mut command);
+                    start(&mut command, &ends, differences)
                         .map_err(|error| failure(&job.shell, &error))
                 }
                 _ => Err(failure(Path::new(&argv[0]), &error)),
