@@ -32,7 +32,11 @@ impl Place {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).current_dir(self.path()).stdin(Stdio::null());
-        command.env_remove("WEIR_SH").env_remove("WEIR_REPORT").env("LC_ALL", "C");
+        command
+            .env_remove("WEIR_SH")
+            .env_remove("GITHUB_ACTIONS")
+            .env_remove("WEIR_REPORT")
+            .env("LC_ALL", "C");
         command.env("WEIR_MIN", "0");
         command
     }

@@ -34,7 +34,7 @@ impl Place {
     fn weir(&self) -> Command {
         let mut command = Command::new(WEIR);
         command.arg("sh").current_dir(self.path()).env("WEIR_REPORT", "report.jsonl");
-        command.env_remove("WEIR_SH");
+        command.env_remove("WEIR_SH").env_remove("GITHUB_ACTIONS");
         command
     }
 
@@ -295,7 +295,11 @@ fn what_the_caller_ignores_or_closed_stays_so() {
     let under = |shell: &str| {
         let text = format!("trap '' PIPE USR1 INT; {shell} look.sh <&-");
         let mut command = place.bash();
-        command.args(["-c", &text]).env("WEIR_REPORT", "report.jsonl").env_remove("WEIR_SH");
+        command
+            .args(["-c", &text])
+            .env("WEIR_REPORT", "report.jsonl")
+            .env_remove("WEIR_SH")
+            .env_remove("GITHUB_ACTIONS");
         gave(&mut command, "")
     };
     let bash = under("bash");
@@ -440,7 +444,10 @@ fn it_stands_where_a_shell_is_configured() {
     let make = |shell: &str| {
         let mut command = Command::new("make");
         command.arg(format!("SHELL={shell}")).current_dir(place.path());
-        command.env("WEIR_REPORT", "report.jsonl").env_remove("WEIR_SH");
+        command
+            .env("WEIR_REPORT", "report.jsonl")
+            .env_remove("WEIR_SH")
+            .env_remove("GITHUB_ACTIONS");
         gave(&mut command, "")
     };
     let bash = make("bash");
@@ -455,7 +462,7 @@ fn it_stands_where_a_shell_is_configured() {
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("set");
     let mut command = Command::new(&script);
     command.args(["a b", "c"]).current_dir(place.path()).env("WEIR_REPORT", "report.jsonl");
-    let (status, out, err) = gave(command.env_remove("WEIR_SH"), "");
+    let (status, out, err) = gave(command.env_remove("WEIR_SH").env_remove("GITHUB_ACTIONS"), "");
     assert_eq!((status.code(), out.as_str(), err.as_str()), (Some(3), "a b c\n", ""));
 }
 
