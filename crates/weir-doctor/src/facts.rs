@@ -138,6 +138,9 @@ pub struct Run {
     pub jobs: Option<Jobs>,
     /// Where a stage left something running that had the pipe behind it open.
     pub left: Vec<LeftOpen>,
+    /// What the run left running that still has the output of the whole run open, where that is a pipe
+    /// or a socket.
+    pub left_output: Option<LeftProcess>,
     /// What was watched from outside, where weir did not start the processes itself.
     pub watched: Option<Watched>,
 }

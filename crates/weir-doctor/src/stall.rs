@@ -37,6 +37,8 @@ pub fn place(run: &Run, verdict: &Verdict, has_parts: bool, stall: &Stall) -> Op
         Finding::Idle | Finding::EachWaits | Finding::TooShort => Some(Place::Verdict),
         // These name it themselves.
         Finding::LeftOpen(_) | Finding::HeldUp(Busy::Outside(..)) => None,
+        // It may be among the stages: then nobody told it to sleep.
+        _ if stall.why.left_open().is_some() => Some(Place::Verdict),
         Finding::HeldUp(_) if sleeps() => None,
         _ => Some(Place::Behind),
     }

@@ -53,7 +53,7 @@ Where the report goes:
   WEIR_REPORT=FILE.jsonl         appended as one line of JSON (schema weir.run/1); also FILE.json
   WEIR_REPORT=FILE.md            appended as Markdown; also the file that GITHUB_STEP_SUMMARY names
 A script that runs for less than a second has no report on standard error, unless a command of it
-failed and ended it: then only that is said. WEIR_MIN=TIME (0, 250ms, 10s) sets another time, for files too.
+failed and ended it, or it left a process running that has its output open: then only that is said. WEIR_MIN=TIME (0, 250ms, 10s) sets another time, for files too.
 If nothing is read, written or computed for 30s (10s where standard error is a terminal), what weir why
 says of it stands on standard error. WEIR_WHY_AFTER=TIME sets another time; with 0 or never it does not.
 Each report is appended by one write, so several at once do not mix in a file on this host. In GitHub

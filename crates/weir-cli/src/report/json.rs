@@ -42,6 +42,7 @@ struct Document<'a> {
     pipes: Vec<Value>,
     groups: Vec<Value>,
     left_open: Vec<Value>,
+    left_output: Option<Value>,
     stall: Option<Value>,
     jobs: Option<Value>,
     failed: Option<Vec<Value>>,
@@ -78,6 +79,7 @@ fn document(report: &Report) -> Document<'_> {
         groups: groups::groups(report),
         jobs: run.jobs.map(groups::jobs),
         left_open: run.left.iter().map(|left| around::left_open(run, left)).collect(),
+        left_output: run.left_output.as_ref().map(around::left_output),
         stall: report.stall.as_ref().map(around::stall),
         failed: (run.has_all || !run.failed.is_empty())
             .then(|| run.failed.iter().map(failed).collect()),

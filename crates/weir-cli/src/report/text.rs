@@ -33,6 +33,12 @@ pub fn text(report: &Report, look: &ReportStyle) -> String {
         let style = Style::new().fg_color(Some(colour.into()));
         page.sentence(&text, if grave { style.bold() } else { style });
     }
+    if let Some(left) = &run.left_output {
+        page.sentence(
+            &words::left_output(left),
+            Style::new().fg_color(Some(AnsiColor::Magenta.into())),
+        );
+    }
     for (at, sentence) in report.verdict.lines().enumerate() {
         page.sentence(sentence, if at == 0 { Style::new().bold() } else { Style::new() });
     }
@@ -60,11 +66,14 @@ pub fn text(report: &Report, look: &ReportStyle) -> String {
     page.finish()
 }
 
-/// Writes no more than which command ended a script, or failed last before it did; nothing where that is
-/// not known.
+/// Writes no more than which command ended a script, or failed last before it did, and what it left
+/// running with its output open; nothing where that is not known.
 pub fn failures(report: &Report, look: &ReportStyle) -> String {
     let mut page = Page::new(look);
     failed_remarks(report).iter().for_each(|text| page.sentence(text, Style::new()));
+    if let Some(left) = &report.run.left_output {
+        page.sentence(&words::left_output(left), Style::new());
+    }
     page.finish()
 }
 

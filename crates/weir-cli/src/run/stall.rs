@@ -8,23 +8,25 @@ use weir_command::fault::print_message;
 use weir_doctor::stall::Stall;
 use weir_measure::runner::StallNews;
 
-/// Tells of a stall, by one write.
-pub fn tell(news: &StallNews) {
-    if let Some(text) = text(news).filter(|_| is_free()) {
-        print_message(&text);
+/// Tells of a stall, by one write; of its end only where its beginning was shown.
+pub fn tell(news: &StallNews, was_shown: &mut bool) {
+    let is_end = matches!(news, StallNews::Over { .. });
+    let is_due = !is_end || std::mem::take(was_shown);
+    if is_due && is_free() {
+        print_message(&text(news));
+        *was_shown = !is_end;
     }
 }
 
-fn text(news: &StallNews) -> Option<String> {
+fn text(news: &StallNews) -> String {
     match news {
         StallNews::Begun(still, why) => {
             let answer = words::text(why);
-            Some(format!("nothing has moved for {} s: {}", still.as_secs(), answer.trim_end()))
+            format!("nothing has moved for {} s: {}", still.as_secs(), answer.trim_end())
         }
-        StallNews::Over { was_told: false, .. } => None,
         StallNews::Over { stall, went_on, .. } => {
             let what = if *went_on { "went on" } else { "ended" };
-            Some(format!("it {what} after {} s", stall.lasted_ns / 1_000_000_000))
+            format!("it {what} after {} s", stall.lasted_ns / 1_000_000_000)
         }
     }
 }

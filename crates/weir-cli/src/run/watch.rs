@@ -59,6 +59,8 @@ pub struct Watch {
     stall_after: Option<Duration>,
     /// Whether nothing is printed of stalls.
     is_quiet: bool,
+    /// Whether the beginning of the present one was shown.
+    stall_shown: bool,
     /// The longest one.
     pub stall: Option<Stall>,
 }
@@ -92,8 +94,21 @@ impl Watch {
         let live = Live::new(labels);
         let bars = view == LiveView::Bars;
         let (shown, looks, wanted, last) = (false, 0, false, false);
-        let (stall_after, is_quiet, stall) = (None, false, None);
-        Watch { came, live, shows, bars, shown, looks, wanted, last, stall_after, is_quiet, stall }
+        let (stall_after, is_quiet, stall_shown, stall) = (None, false, false, None);
+        Watch {
+            came,
+            live,
+            shows,
+            bars,
+            shown,
+            looks,
+            wanted,
+            last,
+            stall_after,
+            is_quiet,
+            stall_shown,
+            stall,
+        }
     }
 
     /// Says that no other job follows: signals end weir once this one is over.
@@ -162,7 +177,7 @@ impl Watcher for Watch {
     fn stall(&mut self, news: StallNews) {
         if !self.is_quiet {
             self.finish();
-            stall::tell(&news);
+            stall::tell(&news, &mut self.stall_shown);
         }
         stall::keep(&mut self.stall, news);
     }

@@ -59,9 +59,9 @@ pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
     loop {
         let left = options.time.map(|most| most.saturating_sub(begun.elapsed()));
         aim.time = [left, options.interval].into_iter().flatten().min();
-        let mut stall = None;
+        let (mut stall, mut was_shown) = (None, false);
         let mut tell = |news| {
-            stall::tell(&news);
+            stall::tell(&news, &mut was_shown);
             stall::keep(&mut stall, news);
         };
         let runner::Watched::Seen { run, alive } =

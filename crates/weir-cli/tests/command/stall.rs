@@ -96,6 +96,24 @@ fn the_verdict_on_a_run_that_stood_still_says_who_waited_for_whom() {
     assert!(report["stall"]["lasted_s"].as_f64() > Some(2.0), "{report:#}");
 }
 
+/// Who reads the output of a script waits for what the script left running, after the script has ended.
+#[test]
+fn a_script_names_what_it_left_running_with_its_output_open() {
+    let mut command = Command::new(WEIR);
+    command.args(["sh", "-c", "sleep 1000 & echo $!"]);
+    let mut stalled = Stalled::new(&mut command);
+    let mut line = String::new();
+    let mut output = BufReader::new(stalled.child.stdout.take().expect("piped"));
+    output.read_line(&mut line).expect("a line");
+    let left: i32 = line.trim().parse().expect("an id");
+    stalled.child.wait().expect("it ends");
+    stalled.line("weir sh: bash -c", "");
+    let (said, _) = stalled.line("", "");
+    kill(left);
+    let who = format!("(PID {left}), left running, still has the output open");
+    assert!(said.contains(&who), "{said}");
+}
+
 #[test]
 fn what_was_told_to_sleep_and_a_quiet_run_say_nothing() {
     for args in [

@@ -6,18 +6,22 @@
 
 use super::finish::LiveStage;
 use super::job::{Forward, Watcher};
-use super::left::LeftBehind;
+use super::left::{LEFT_NS, LeftBehind, holder};
 use super::stops::Signs;
 use super::{RunningJob, SIGCONT};
 use crate::attribution::PipeWatch;
+use crate::lives::Lives;
 use crate::sys::signals;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::stdio::{stderr, stdout};
 use rustix::time::ClockId;
 use std::process::Child;
 use std::time::Duration;
+use weir_doctor::facts::LeftProcess;
 use weir_sys::Pid;
 use weir_sys::cpu::{monotonic_ns, now_ns, ticks_ns};
-use weir_sys::proc::{ProcContents, Stat, pidfd};
+use weir_sys::proc::{Descriptor, ProcContents, Stat, pidfd};
 
 /// Two times within which no process ends and another one starts with its id.
 const SAME_NS: u64 = 1_000_000_000;
@@ -72,6 +76,7 @@ impl RunningJob {
         for position in turn.ended {
             let end_ns = self.end_of(position);
             self.note_left(position);
+            self.note_survivors(position);
             self.live[position].harvest(end_ns, &mut self.sampler);
         }
     }
@@ -87,6 +92,45 @@ impl RunningJob {
         let sampled = population.pids_of(group).filter(|pid| *pid != root).collect();
         let first = population.groups[group].root.command.clone();
         self.live[position].left = Some(LeftBehind::new(sampled, first));
+    }
+
+    /// Notes which processes that samples had met continue after the last stage, or the script.
+    fn note_survivors(&mut self, position: usize) {
+        let population = &self.sampler.population;
+        let group = self.live[position].started_group();
+        let Some(group) = group.filter(|_| position + 1 == self.live.len()) else { return };
+        let root = population.groups[group].root.pid;
+        let all: Vec<_> = match population.is_each() {
+            true => population.pids().collect(),
+            false => population.pids_of(group).collect(),
+        };
+        self.survivors = all.into_iter().filter(|pid| *pid != root).collect();
+    }
+
+    /// Returns a process that continues and still has the output of the whole run open, where somebody
+    /// may read that to its end. Who ends with the run, as a process substitution does, gets a moment
+    /// for that.
+    pub(super) fn left_output(&self) -> Option<LeftProcess> {
+        let told = self.sampler.lives.iter().flat_map(Lives::alive).map(|(pid, _)| pid);
+        let mut pids: Vec<Pid> = self.survivors.iter().copied().chain(told).collect();
+        pids.sort();
+        pids.dedup();
+        let is_flow = |output: &Descriptor| output.is_pipe() || output.is_socket();
+        let outputs = [Descriptor::of(stdout()), Descriptor::of(stderr())];
+        let outputs: Vec<_> = outputs.into_iter().flatten().filter(is_flow).collect();
+        let first = &self.sampler.population.groups.last()?.first.1;
+        let begun_ns = monotonic_ns();
+        loop {
+            let found = outputs.iter().find_map(|output| holder(&pids, output, first))?;
+            let rest_ns = (begun_ns + LEFT_NS).saturating_sub(monotonic_ns());
+            if rest_ns == 0 {
+                return Some(found);
+            }
+            let rest = Timespec::try_from(Duration::from_nanos(rest_ns)).unwrap_or_default();
+            if let Some(process) = pidfd(found.pid) {
+                let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&rest));
+            }
+        }
     }
 
     /// Finds who has a pipe open that its stage left open a while ago.

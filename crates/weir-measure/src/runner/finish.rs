@@ -212,6 +212,7 @@ impl RunningJob {
                 run.notes.push(note.to_owned());
             }
         }
+        run.left_output = if is_watched { None } else { self.left_output() };
         self.sampler.close();
         let groups = self.sampler.population.groups.iter();
         // Before the groups, which have the same surroundings.

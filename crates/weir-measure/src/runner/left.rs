@@ -51,7 +51,7 @@ impl LeftBehind {
 
 /// Finds the process that has a pipe open for writing: one that runs a command of its own rather than
 /// a copy of the shell that started it, which has that shell's arguments.
-fn holder(pids: &[Pid], pipe: &Descriptor, shell: &str) -> Option<LeftProcess> {
+pub(super) fn holder(pids: &[Pid], pipe: &Descriptor, shell: &str) -> Option<LeftProcess> {
     let writes = |pid: &Pid| {
         let mut numbers = descriptors(*pid).into_iter().flatten().take(MOST_DESCRIPTORS);
         let is_it = |fd: i32| descriptor(*pid, fd).as_ref() == Some(pipe);

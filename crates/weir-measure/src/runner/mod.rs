@@ -93,6 +93,8 @@ struct RunningJob {
     around: RunSurroundings,
     /// Samples the functions in which the stages compute.
     profiler: Option<Profiler>,
+    /// The processes that samples had met and that continued after the last stage.
+    survivors: Vec<Pid>,
     /// What is watched, where the processes ran already.
     watching: Option<Watching>,
 }
@@ -114,6 +116,7 @@ impl RunningJob {
             file_limit: None,
             around,
             profiler: job.profile.then(Profiler::new),
+            survivors: Vec::new(),
             watching: None,
         };
         if job.trace {

@@ -23,8 +23,6 @@ pub enum StallNews {
     Over {
         /// How long it was, and why.
         stall: Box<Stall>,
-        /// Whether its beginning was told.
-        was_told: bool,
         /// Whether something moved; else the run ended.
         went_on: bool,
     },
@@ -48,19 +46,8 @@ pub(super) struct StallWatch {
     asked: Option<Receiver<Option<Why>>>,
     /// Why nothing moves, and when that was found.
     answer: Option<(u64, Why)>,
-    told: Told,
-}
-
-/// What was told of the present stall.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Told {
-    /// Nothing yet.
-    #[default]
-    Nothing,
-    /// Nothing: it is not worth telling.
-    Kept,
-    /// Why.
-    Why,
+    /// Whether it is decided whether to tell of the present stall.
+    told: bool,
 }
 
 impl StallWatch {
@@ -95,11 +82,11 @@ impl StallWatch {
             (self.asked, self.answer) = (None, Some((now_ns, why)));
         }
         let still = Duration::from_nanos(now_ns - *self.since_ns.get_or_insert(before_ns));
-        let is_due = still >= after && self.told == Told::Nothing;
+        let is_due = still >= after && !self.told;
         match &self.answer {
             Some((at_ns, why)) if is_due && now_ns - at_ns < FRESH_NS => {
-                self.told = if why.is_stall() { Told::Why } else { Told::Kept };
-                (self.told == Told::Why).then(|| StallNews::Begun(still, Box::new(why.clone())))
+                self.told = true;
+                why.is_stall().then(|| StallNews::Begun(still, Box::new(why.clone())))
             }
             Some(_) if !is_due => None,
             _ => {
@@ -124,12 +111,11 @@ impl StallWatch {
 
     /// Ends the present stall at this time; returns it if it is known what it was.
     pub fn end(&mut self, now_ns: u64, went_on: bool) -> Option<StallNews> {
-        let was_told = std::mem::take(&mut self.told) == Told::Why;
-        self.asked = None;
+        (self.asked, self.told) = (None, false);
         let (since_ns, answer) = (self.since_ns.take(), self.answer.take());
         let (_, why) = answer.filter(|(_, why)| why.is_stall())?;
         let stall = Box::new(Stall { lasted_ns: now_ns.saturating_sub(since_ns?), why });
-        Some(StallNews::Over { stall, was_told, went_on })
+        Some(StallNews::Over { stall, went_on })
     }
 }
 

@@ -5,8 +5,8 @@ use crate::report::Stood;
 use serde_json::{Value, json};
 use weir_command::json::{joined, seconds};
 use weir_doctor::facts::{
-    FileWait, GroupQuota, Host, LeftOpen, MemoryLimit, OutsideProcess, Peer, Program, Quota, Run,
-    Started, TcpSample, TcpWaits, Traced, Watched, WatchedPipe,
+    FileWait, GroupQuota, Host, LeftOpen, LeftProcess, MemoryLimit, OutsideProcess, Peer, Program,
+    Quota, Run, Started, TcpSample, TcpWaits, Traced, Watched, WatchedPipe,
 };
 use weir_doctor::outside::Limit;
 use weir_doctor::partition::Times;
@@ -190,6 +190,11 @@ pub fn left_open(run: &Run, left: &LeftOpen) -> Value {
         "pid": left.process.as_ref().map(|process| process.pid),
         "command": left.process.as_ref().map(|process| &process.command),
     })
+}
+
+/// What has the output of the run open after its end.
+pub fn left_output(left: &LeftProcess) -> Value {
+    json!({"pid": left.pid, "command": left.command})
 }
 
 /// The longest time in which nothing moved.

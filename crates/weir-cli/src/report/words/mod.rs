@@ -12,7 +12,7 @@ pub use advice::{advice, with_gain};
 pub use ending::{failed_last, failed_others, remark};
 pub use groups::{name, place, unseen, why};
 pub use phases::{phase_names, phases};
-pub use verdict::{left_open, verdict};
+pub use verdict::{left_open, left_output, verdict};
 
 use crate::report::Stood;
 use weir_command::units::seconds;

@@ -102,15 +102,27 @@ fn tie(both: [(String, f64); 2], verdict: &Verdict, full: Option<String>) -> Str
 /// `sleep 4 (PID 17), left running by stage 1, which still had the pipe open: stage 2 waited ...`
 pub fn left_open(run: &Run, left: &LeftOpen) -> String {
     let (one, next) = (left.stage + 1, left.stage + 2);
-    let who = match &left.process {
-        Some(LeftProcess { pid, command }) if command.is_empty() => format!("process {pid}"),
-        Some(LeftProcess { pid, command }) => format!("{} (PID {pid})", cut(command, LONGEST)),
-        None => String::from("a process"),
-    };
+    let who = left.process.as_ref().map_or_else(|| String::from("a process"), left_process);
     let after = run.waited_for_left_ns(left) as f64 / 1e9;
     format!(
         "{who}, left running by stage {one}, which still had the pipe open: stage {next} waited \
          {after:.2}s for the end of file: close its output with > /dev/null, or wait for it"
+    )
+}
+
+fn left_process(LeftProcess { pid, command }: &LeftProcess) -> String {
+    match command.as_str() {
+        "" => format!("process {pid}"),
+        command => format!("{} (PID {pid})", cut(command, LONGEST)),
+    }
+}
+
+/// `sleep 20 (PID 17), left running, still has the output open: ...`
+pub fn left_output(left: &LeftProcess) -> String {
+    format!(
+        "{}, left running, still has the output open: whoever reads that to its end waits for it: close \
+         its output with > /dev/null 2>&1, or wait for it",
+        left_process(left)
     )
 }
 
