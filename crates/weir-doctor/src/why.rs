@@ -239,6 +239,8 @@ pub struct WhyLink {
     pub share: Option<f64>,
     /// Where it waits for its own threads: those that wait for each other, for no limited time.
     pub threads: Vec<StuckThread>,
+    /// For how long it has not run, where that is known.
+    pub still_ns: Option<u64>,
     /// Whether the process that started it has ended and left it running.
     pub left: bool,
     /// The process that traces it.

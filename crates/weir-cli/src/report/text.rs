@@ -33,12 +33,6 @@ pub fn text(report: &Report, look: &ReportStyle) -> String {
         let style = Style::new().fg_color(Some(colour.into()));
         page.sentence(&text, if grave { style.bold() } else { style });
     }
-    if let Some(left) = &run.left_output {
-        page.sentence(
-            &words::left_output(left),
-            Style::new().fg_color(Some(AnsiColor::Magenta.into())),
-        );
-    }
     for (at, sentence) in report.verdict.lines().enumerate() {
         page.sentence(sentence, if at == 0 { Style::new().bold() } else { Style::new() });
     }
@@ -71,9 +65,6 @@ pub fn text(report: &Report, look: &ReportStyle) -> String {
 pub fn failures(report: &Report, look: &ReportStyle) -> String {
     let mut page = Page::new(look);
     failed_remarks(report).iter().for_each(|text| page.sentence(text, Style::new()));
-    if let Some(left) = &report.run.left_output {
-        page.sentence(&words::left_output(left), Style::new());
-    }
     page.finish()
 }
 
@@ -82,7 +73,7 @@ pub(super) fn failed_remarks(report: &Report) -> Vec<String> {
     let has_line = |failed: &FailedCommand| failed.role != Role::Other && failed.line.is_some();
     match report.run.failed.iter().any(has_line) {
         true => remarks(report).into_iter().map(|(_, text)| text).collect(),
-        false => Vec::new(),
+        false => report.run.left_output.iter().map(words::left_output).collect(),
     }
 }
 
@@ -247,5 +238,6 @@ pub(super) fn remarks(report: &Report) -> Vec<(bool, String)> {
     let unknown =
         "which of its commands failed is not known: the kernel did not report how they ended";
     remarks.extend(report.found.failed_unknown.then(|| (false, String::from(unknown))));
+    remarks.extend(run.left_output.iter().map(|left| (false, words::left_output(left))));
     remarks
 }

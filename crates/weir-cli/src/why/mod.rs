@@ -112,6 +112,7 @@ fn link(found: &WhyLink) -> Value {
             "kind": kind(&found.wait),
             "text": words::alone(found),
             "share": found.share,
+            "still_s": found.still_ns.map(json::seconds),
             "tracer_pid": found.tracer.as_ref().map(|tracer| tracer.pid),
             "waits_for_pids": found.others(),
             "held_back_bytes": held,

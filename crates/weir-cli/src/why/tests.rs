@@ -13,6 +13,7 @@ fn process(pid: i32, wait: Cause) -> WhyLink {
         has_way_out: false,
         share: None,
         threads: Vec::new(),
+        still_ns: None,
         left: false,
         tracer: None,
         held_back: None,

@@ -65,6 +65,7 @@ pub fn hints(why: &Why) -> Vec<String> {
             hints.extend(held(found, is_read));
         }
     }
+    hints.extend(still(why));
     hints.extend(why.links.iter().flat_map(help));
     hints.extend(why.left_open().map(|at| left_open(&why.links[at].named)));
     if why.left_out > 0 {
@@ -87,6 +88,27 @@ fn held(found: &WhyLink, is_read: bool) -> Option<String> {
             "{who} has written nothing yet; it may keep output in its own buffer, since its output is \
              not a terminal: try {option}"
         )),
+    }
+}
+
+/// `4711 has not run for 12 min, 4712 for 11 min`.
+fn still(why: &Why) -> Option<String> {
+    /// A shorter time says nothing about a process that does something now and then.
+    const LEAST_NS: u64 = 10_000_000_000;
+    let long = |link: &WhyLink| Some((link.named.pid, link.still_ns.filter(|ns| *ns >= LEAST_NS)?));
+    let mut all = why.links.iter().filter_map(long);
+    let (pid, ns) = all.next()?;
+    let more = all.map(|(pid, ns)| format!(", {pid} for {}", rough(ns))).collect::<String>();
+    Some(format!("{pid} has not run for {}{more}", rough(ns)))
+}
+
+/// `50 s`, `12 min`, `5 h`, `3 days`: rounded down.
+fn rough(ns: u64) -> String {
+    match ns / 1_000_000_000 {
+        s @ ..120 => format!("{s} s"),
+        s @ ..7200 => format!("{} min", s / 60),
+        s @ ..172_800 => format!("{} h", s / 3600),
+        s => format!("{} days", s / 86_400),
     }
 }
 

@@ -35,6 +35,7 @@ fn chain(waits: &[Cause], left: i32) -> Why {
             has_way_out,
             share: None,
             threads: Vec::new(),
+            still_ns: None,
             left: pid == left,
             tracer: None,
             held_back: None,
@@ -79,6 +80,7 @@ fn a_thread_or_a_time_that_may_end_a_wait_makes_it_no_circle() {
         hot: None,
         share: None,
         threads: Vec::new(),
+        still_ns: None,
         left: false,
         tracer: None,
     };

@@ -13,6 +13,7 @@
 //! - `held`: output that a program keeps in its own buffer;
 //! - `signals`: signals, of which the end of a child may be one;
 //! - `terminal`: the other sides of pseudo-terminals;
+//! - `still`: for how long they have not run;
 //! - `stopped`: stopped, frozen and traced processes.
 
 mod connect;
@@ -22,6 +23,7 @@ mod held;
 mod locks;
 mod open;
 mod signals;
+mod still;
 mod stopped;
 mod task;
 mod terminal;
@@ -86,6 +88,9 @@ pub fn why(pid: Pid) -> Option<Why> {
     forget_other_outputs(&mut found);
     found.left_out = looker.host.left_out();
     name_functions(&mut found, profiler);
+    for link in found.links.iter_mut().filter(|link| link.share.is_none()) {
+        link.still_ns = still::still_ns(link.named.pid);
+    }
     Some(found)
 }
 
@@ -167,6 +172,7 @@ impl Looker {
             has_way_out,
             share: has_run.then_some(share),
             threads,
+            still_ns: None,
             left: is_left(pid),
             tracer: tracer.and_then(identity).map(|it| named(it.pid, &it.name)),
             held_back,

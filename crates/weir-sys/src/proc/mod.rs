@@ -39,6 +39,6 @@ pub use process::{
     has_timers, identity, is_child, is_shown, is_taken, kernel_function, name, namespace, own_id,
     owner, program, program_path, seen_by, sockets, uid, words,
 };
-pub use stat::{Sched, Stat};
+pub use stat::{LastRun, Sched, Stat};
 pub use syscall::Blocked;
 pub use text::{field, number};

@@ -109,6 +109,24 @@ impl Fields<'_> {
     }
 }
 
+/// When a thread ran last, from `/proc/PID/sched`: by the clock of the CPU on which it ran, in
+/// nanoseconds. That clock is known from a thread that runs on the same CPU; the time that the
+/// hypervisor took is not in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastRun(pub u64);
+
+impl ProcContents for LastRun {
+    const FILE: &str = "sched";
+
+    fn parse(text: &[u8]) -> Option<LastRun> {
+        // What did not fit is cut, perhaps within a character.
+        let text = String::from_utf8_lossy(text);
+        let line = text.lines().find(|line| line.starts_with("se.exec_start"))?;
+        let ms: f64 = line.rsplit(':').next()?.trim().parse().ok()?;
+        (ms > 0.0).then_some(LastRun((ms * 1e6) as u64))
+    }
+}
+
 /// The contents of `/proc/PID/schedstat` (kernel: `proc_pid_schedstat`). The figures are exact, and
 /// do not need a kernel that was built with scheduler statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
