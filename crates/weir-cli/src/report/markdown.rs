@@ -240,6 +240,7 @@ fn escaped(text: &str) -> String {
             '-' | '+' | '=' if at == 0 && text.len() > 1 => escaped.extend(['\\', c]),
             // No link to an address of others.
             '/' if escaped.ends_with(':') => escaped += "\\/",
+            '.' if escaped.ends_with(['w', 'W']) => escaped += "\\.",
             c => escaped.push(c),
         }
     }
@@ -256,9 +257,9 @@ mod tests {
         assert_eq!(code("`x` ``"), "``` `x` `` ```");
         assert_eq!(code("a\n\u{1b}[2J@me <b>"), "`a??[2J@me <b>`");
         assert_eq!(fenced("a\n```\nb"), "````\na\n```\nb\n````\n");
-        let hostile = "@me #1 <b> |x| *y* $1 http://e.vil [a](b)\n- c";
+        let hostile = "@me #1 <b> |x| *y* $1 http://e.vil www.e.vil [a](b)\n- c";
         let text = "\\@&#8203;me \\#&#8203;1 \\<b\\> \\|x\\| \\*y\\* <span>$</span>1 \
-                    http:\\//e.vil \\[a\\](b)?- c";
+                    http:\\//e.vil www\\.e.vil \\[a\\](b)?- c";
         assert_eq!(escaped(hostile), text);
         assert_eq!(escaped("- a - b"), "\\- a - b");
     }
