@@ -16,6 +16,10 @@ pub struct WhyOptions {
     #[arg(short, long, value_name = "PID", value_parser = process_id, conflicts_with = "target")]
     pub pid: Option<i32>,
 
+    /// Also print the functions of the kernel in which each process of the answer waits (as root)
+    #[arg(long)]
+    pub stack: bool,
+
     #[command(flatten)]
     pub json: JsonOption,
 }

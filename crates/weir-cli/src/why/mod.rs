@@ -14,6 +14,7 @@ use weir_command::units::parse::process_id;
 use weir_command::widths::cut;
 use weir_doctor::why::{Cause, HeldBack, Why, WhyLink};
 use weir_policy::text::printable;
+use weir_sys::proc::kernel_stack;
 
 const SCHEMA: &str = "weir.why/1";
 /// Most processes in a message, and the longest command line of one.
@@ -27,7 +28,13 @@ pub fn why(options: &WhyOptions) -> Result<ExitCode, Fault> {
     let Some(found) = found else {
         return Err(Fault::failed(format!("cannot look at process {pid}: {}", missing(pid))));
     };
-    outlet.write_report(SCHEMA, || document(&found), || words::text(&found))?;
+    let stack = |link: &WhyLink| kernel_stack(link.named.pid, link.named.pid);
+    let stacks: Vec<_> = found.links.iter().map(|it| stack(it).filter(|_| options.stack)).collect();
+    let text = || match options.stack {
+        true => words::text(&found) + &words::stacks(&found, &stacks),
+        false => words::text(&found),
+    };
+    outlet.write_report(SCHEMA, || document(&found, &stacks), text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -85,8 +92,9 @@ pub fn answer_for(pid: i32) -> String {
     }
 }
 
-fn document(why: &Why) -> Value {
-    let links: Vec<Value> = why.links.iter().map(link).collect();
+fn document(why: &Why, stacks: &[Option<Vec<String>>]) -> Value {
+    let links = why.links.iter().zip(stacks);
+    let links: Vec<Value> = links.map(|(found, stack)| link(found, stack.as_deref())).collect();
     json!({
         "pid": why.links.first().map(|link| link.named.pid),
         "answer": words::answer(why),
@@ -98,7 +106,7 @@ fn document(why: &Why) -> Value {
     })
 }
 
-fn link(found: &WhyLink) -> Value {
+fn link(found: &WhyLink, stack: Option<&[String]>) -> Value {
     let held = match found.held_back {
         Some(HeldBack::Bytes(bytes)) => Some(bytes),
         _ => None,
@@ -116,6 +124,7 @@ fn link(found: &WhyLink) -> Value {
             "tracer_pid": found.tracer.as_ref().map(|tracer| tracer.pid),
             "waits_for_pids": found.others(),
             "held_back_bytes": held,
+            "kernel_stack": stack,
             "hot": found.hot.as_ref().map(report::hot::stage_json),
         }),
     )

@@ -35,7 +35,7 @@ fn lock(path: Option<&str>, holders: &[i32]) -> Cause {
 
 /// The text and the processes beside it, as JSON has them.
 fn alone(wait: Cause) -> (String, Vec<i64>) {
-    let link = link(&process(1, wait));
+    let link = link(&process(1, wait), None);
     let pids = link["waits_for_pids"].as_array().expect("a list").iter();
     let text = link["text"].as_str().expect("a text").to_owned();
     (text, pids.filter_map(Value::as_i64).collect())

@@ -112,6 +112,21 @@ fn rough(ns: u64) -> String {
     }
 }
 
+/// Where in the kernel each process waits, a line each.
+pub fn stacks(why: &Why, stacks: &[Option<Vec<String>>]) -> String {
+    let line = |(found, stack): (&WhyLink, &Option<Vec<String>>)| {
+        let pid = found.named.pid;
+        match stack {
+            Some(frames) => format!("{pid} waits in the kernel in {}\n", frames.join(" < ")),
+            None if geteuid().is_root() => {
+                format!("{pid}: its stack in the kernel cannot be read\n")
+            }
+            None => format!("{pid}: root may see its stack in the kernel\n"),
+        }
+    };
+    why.links.iter().zip(stacks).map(line).collect()
+}
+
 /// What ends the wait for a process that was left running.
 fn left_open(left: &Named) -> String {
     let pid = left.pid;

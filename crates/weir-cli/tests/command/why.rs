@@ -118,6 +118,14 @@ fn a_left_over_process_keeps_the_end_of_file_away() {
     );
     assert_eq!(seen["chain"][0]["kind"], "pipe-in");
     assert_eq!(seen["chain"][1]["kind"], "sleep");
+    let wc = staged.find("wc", "").to_string();
+    let args = ["why", &wc, "--stack", "--json", "-"];
+    let output = Command::new(WEIR).args(args).output().expect("weir");
+    let with_stack = schema::check_text("weir.why/1", &output.stdout);
+    match with_stack["chain"][0]["kernel_stack"].as_array() {
+        Some(frames) => assert!(frames.iter().any(|it| it == "vfs_read"), "{frames:?}"),
+        None => eprintln!("SKIPPED in part: stacks in the kernel are not shown to this user"),
+    }
 }
 
 #[test]

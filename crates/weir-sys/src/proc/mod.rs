@@ -36,8 +36,8 @@ pub use maps::{Mapping, Mappings, own_page_map};
 pub use mounts::{Mount, Mounts};
 pub use process::{
     ProcessIdentity, Status, children, children_of_thread, current_directory, environment, gid,
-    has_timers, identity, is_child, is_shown, is_taken, kernel_function, name, namespace, own_id,
-    owner, program, program_path, seen_by, sockets, uid, words,
+    has_timers, identity, is_child, is_shown, is_taken, kernel_function, kernel_stack, name,
+    namespace, own_id, owner, program, program_path, seen_by, sockets, uid, words,
 };
 pub use stat::{LastRun, Sched, Stat};
 pub use syscall::Blocked;

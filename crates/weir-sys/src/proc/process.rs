@@ -161,6 +161,19 @@ pub fn kernel_function(pid: Pid, task: Pid) -> Option<String> {
     Some(text).filter(|text| !text.is_empty() && text != "0")
 }
 
+/// Returns the functions of the kernel in which a task waits, the innermost first, where they may be
+/// read: only root may.
+pub fn kernel_stack(pid: Pid, task: Pid) -> Option<Vec<String>> {
+    let text = ProcDir::Thread(pid, task).read_whole("stack", 65_536)?;
+    // [<0>] pipe_read+0x1a/0x3d0
+    let name = |line: &str| {
+        let frame = line.split_once(' ')?.1;
+        Some(frame.split('+').next()?.to_owned())
+    };
+    let names: Vec<String> = text.lines().filter_map(name).collect();
+    (!names.is_empty()).then_some(names)
+}
+
 /// Whether a process has set a timer (timer_create(2)).
 pub fn has_timers(pid: Pid) -> bool {
     ProcDir::Process(pid).read("timers", |text| Some(!text.is_empty())).unwrap_or(false)
