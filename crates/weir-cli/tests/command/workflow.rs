@@ -73,7 +73,8 @@ fn a_step_ends_and_prints_as_under_bash_and_has_a_line_of_the_log() {
 #[test]
 fn what_failed_in_a_file_of_the_repository_is_named_with_its_line() {
     let job = Job::new();
-    let build = "set -e\n\nls --nosuch-option,100%: 2> /dev/null\necho off\n";
+    // It has to be seen before it ends.
+    let build = "set -e\nsleep 0.3\nls --nosuch-option,100%: 2> /dev/null\necho off\n";
     std::fs::write(job.path("repo/ci/build.sh"), build).expect("written");
     let step = job.step(WEIR, "sh ci/build.sh", "", &TO_SUMMARY);
     assert_eq!(step.status.code(), Some(2));
@@ -87,7 +88,7 @@ fn what_failed_in_a_file_of_the_repository_is_named_with_its_line() {
     assert!(error.starts_with(named), "{error}");
     assert!(error.contains("::line 3 of build.sh: ls --nosuch-option,100%25: ended"), "{error}");
     // The file of the step is of no repository.
-    let step = job.step(WEIR, "sh -e {0}", "echo\nls --nosuch 2> /dev/null\n", &TO_SUMMARY);
+    let step = job.step(WEIR, "sh -e {0}", "sleep 0.3\nls --nosuch 2> /dev/null\n", &TO_SUMMARY);
     let err = text(&step.stderr);
     let error = err.lines().find(|line| line.starts_with("::error ")).expect("an error");
     assert!(error.starts_with("::error title=weir%3A ") && error.contains("line 2 of "), "{error}");
