@@ -14,6 +14,7 @@ use crate::verdict::Verdict;
 use alloc::vec::Vec;
 
 mod cpus;
+pub(crate) mod jobs;
 mod lines;
 pub(crate) mod passes;
 mod pipes;
@@ -63,6 +64,8 @@ pub enum AdviceKind {
     FewerFlushes,
     /// One process that does what many of the same program did.
     OneProcess,
+    /// The longest job first.
+    LongestFirst,
     /// Lines counted in a table, where they are sorted only to be counted.
     CountInTable,
 }
@@ -160,6 +163,7 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &dyn Fn() -> Vec<Refuted>) 
         all.extend(compressor.or_else(|| tools::more_threads(run, culprit)));
         all.extend(cpus::higher_quota(run, verdict, culprit));
     }
+    all.extend(jobs::longest_first(run));
     all.extend(tools::uncompressed_stream(run));
     all.extend(tools::direct_input(run, verdict));
     all.extend(passes::one_pass(run));

@@ -5,7 +5,7 @@
 
 use crate::backlog::Backlog;
 use crate::ending::{Ending, MemoryKills};
-use crate::graph::{CriticalPath, Jobs};
+use crate::graph::{CriticalPath, Jobs, Shape};
 use crate::partition::Times;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -115,6 +115,8 @@ pub struct Run {
     pub groups: Vec<FoundGroup>,
     /// Which processes were waited for one after the other, where several ran at once.
     pub critical_path: Option<CriticalPath>,
+    /// The jobs that one process ran, several at once.
+    pub shape: Option<Shape>,
     /// The processes that lived too briefly to be seen, where each process is accounted.
     pub unseen: Option<Unseen>,
     /// Processes that could send each other something, for a good part of the run.

@@ -11,11 +11,13 @@ mod classes;
 mod critical;
 mod jobs;
 mod lines;
+mod shape;
 
 pub use classes::{Class, WallSpan, classes, label};
 pub use critical::{CriticalPath, Link, critical_path};
 pub use jobs::{Jobs, jobs};
 pub use lines::{Piece, ScriptCommand, ScriptPipeline, line_of, only_of};
+pub use shape::{Shape, shape};
 
 /// What a program reads from, or writes to, for less than this part of its life (a fourth) is asked, and
 /// no stage of a pipeline with it.

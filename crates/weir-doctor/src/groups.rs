@@ -226,6 +226,8 @@ pub enum MoreJobs {
     May(u64),
     /// Hardly: for most of the time fewer could run than may.
     Waits,
+    /// Never more than one ran, although more may. Whether these were the jobs of a build below.
+    OneByOne(bool),
 }
 
 /// Returns whether a build would gain by more jobs; `None` where the host tells too little.
@@ -240,6 +242,7 @@ pub(crate) fn more_jobs(run: &Run, jobs: Jobs) -> Option<MoreJobs> {
     let at_most = jobs.most_ns * 2 >= jobs.any_ns;
     let is_limit = jobs.asked.is_none_or(|asked| jobs.most >= asked);
     match idle {
+        _ if jobs.most == 1 && !is_limit => Some(MoreJobs::OneByOne(jobs.below)),
         _ if !at_most || !is_limit => Some(MoreJobs::Waits),
         ..FULL => Some(MoreJobs::CpusFull),
         FREE.. => Some(MoreJobs::May(jobs.most + (idle + 0.5) as u64)),
@@ -275,6 +278,7 @@ pub(crate) fn advise(
     }
     all.extend(advice::passes::one_pass(run));
     all.extend(advice::starts::one_process(run));
+    all.extend(advice::jobs::longest_first(run));
     all.retain(|advice| advice.gain.factor() >= advice::WORTH);
     for part in parts.iter().filter(|part| part.share >= ADVISED) {
         let group = &run.groups[part.group];

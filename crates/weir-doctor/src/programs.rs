@@ -162,6 +162,16 @@ pub fn is_organizer(program: &str) -> bool {
     starts_anything(program) || is(program, Fact::Organizes)
 }
 
+/// Whether a program runs several jobs at once, if it is told to.
+pub fn runs_jobs(program: &str) -> bool {
+    is(program, Fact::RunsJobs(true)) || is(program, Fact::RunsJobs(false))
+}
+
+/// Whether the jobs that a program runs are a list, in any order.
+pub fn takes_a_list(program: &str) -> bool {
+    is(program, Fact::RunsJobs(true))
+}
+
 /// Whether a program is a shell with the grammar of POSIX.
 pub fn is_posix_shell(program: &str) -> bool {
     is(program, Fact::PosixShell)

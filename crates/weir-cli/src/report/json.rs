@@ -47,6 +47,7 @@ struct Document<'a> {
     jobs: Option<Value>,
     failed: Option<Vec<Value>>,
     critical_path: Option<Value>,
+    parallel_jobs: Option<Value>,
     unseen: Option<Value>,
     verdict: Value,
     phases: Vec<Value>,
@@ -84,6 +85,7 @@ fn document(report: &Report) -> Document<'_> {
         failed: (run.has_all || !run.failed.is_empty())
             .then(|| run.failed.iter().map(failed).collect()),
         critical_path: run.critical_path.as_ref().map(groups::critical_path),
+        parallel_jobs: run.shape.as_ref().map(groups::parallel_jobs),
         unseen: run.unseen.as_ref().map(groups::unseen),
         verdict: verdict(&report.found.verdict, &report.verdict),
         phases: phases::phases(run, &report.found.phases),

@@ -23,6 +23,7 @@ mod otlp;
 mod outside;
 mod outside_real;
 mod pages_of_run;
+mod parallel_jobs;
 mod phases;
 mod pipes;
 mod port;

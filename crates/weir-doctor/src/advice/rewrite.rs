@@ -131,6 +131,7 @@ pub(super) fn rewrite(
         | AdviceKind::OnePass
         | AdviceKind::FewerFlushes
         | AdviceKind::OneProcess
+        | AdviceKind::LongestFirst
         | AdviceKind::CountInTable => None,
     }
 }

@@ -15,6 +15,8 @@ pub struct Jobs {
     pub any_ns: u64,
     /// The time in which as many ran as may, or else as many as ever did.
     pub most_ns: u64,
+    /// Whether they were those of a build below it.
+    pub below: bool,
 }
 
 /// Programs that run one job at a time unless they are told otherwise.
@@ -45,6 +47,7 @@ pub fn jobs(seen: &[SeenProcess]) -> Option<Jobs> {
     // Where more ran, the environment says otherwise (`MAKEFLAGS`).
     let asked = asked(&seen[first]).filter(|asked| most <= *asked);
     let limit = asked.map_or(most, |asked| asked.min(most).max(1));
+    let below = !jobs.iter().any(|at| above(seen, *at).next() == Some(first));
     let (mut running, mut since_ns, mut any_ns, mut most_ns) = (0, 0, 0, 0);
     for (at_ns, change) in changes {
         let length_ns = at_ns.saturating_sub(since_ns);
@@ -53,7 +56,7 @@ pub fn jobs(seen: &[SeenProcess]) -> Option<Jobs> {
         running += change;
         since_ns = at_ns;
     }
-    (jobs.len() > 1).then_some(Jobs { most, asked, any_ns, most_ns })
+    (jobs.len() > 1).then_some(Jobs { most, asked, any_ns, most_ns, below })
 }
 
 fn most(changes: &[(u64, i64)]) -> u64 {
@@ -118,6 +121,7 @@ mod tests {
         ];
         let found = jobs(&seen).expect("a build");
         assert_eq!((found.most, found.asked, found.most_ns / MS), (3, Some(3), 500));
+        assert!(!found.below, "cc c.c is a job of the first");
         let mut seen = seen;
         seen[0].executed = String::from("make -j2");
         assert_eq!(jobs(&seen).map(|found| found.asked), Some(None), "the environment said more");

@@ -44,6 +44,8 @@ pub(super) enum Fact {
     RunsOthers,
     /// It starts others and waits for them.
     Organizes,
+    /// It runs several jobs at once, if it is told to; the flag says whether these are a list.
+    RunsJobs(bool),
     /// It takes tens of milliseconds to start.
     StartsSlowly,
     /// It spends its CPU time on encryption.
@@ -125,7 +127,7 @@ const GREP_LINES: Fact = Fact::EachLine(
 use Fact::{
     Answers, Builds, EachLine, Encrypts, EndsWithInput, FlushOnce, Flushes, ForMany, Gathers,
     InOne, InShell, KeepsPace, LargerBy, Leaves, LeavesWith, Loads, Locale, OnePass, Organizes,
-    PaceWith, Packs, PosixShell, RateIs, RunsOthers, Shell, SmallBy, StartsSlowly,
+    PaceWith, Packs, PosixShell, RateIs, RunsJobs, RunsOthers, Shell, SmallBy, StartsSlowly,
 };
 
 /// The rows. Names of one row are divided by blanks.
@@ -217,8 +219,10 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("[ [[", &[Answers(1, False)]),
     ("read true false echo printf exit sleep : expect", &[Leaves]),
     // What starts others.
-    ("make gmake ninja samu just cmake", &[Builds]),
-    ("xargs parallel find env nice nohup", &[Organizes]),
+    ("make gmake ninja samu", &[Builds, RunsJobs(false)]),
+    ("just cmake", &[Builds]),
+    ("xargs parallel", &[Organizes, RunsJobs(true)]),
+    ("find env nice nohup", &[Organizes]),
     ("stdbuf", &[Organizes, LargerBy("leave out stdbuf")]),
     ("time setsid sudo", &[Organizes, RunsOthers]),
     ("timeout", &[Organizes, RunsOthers, Leaves, Answers(124, TimeOver)]),

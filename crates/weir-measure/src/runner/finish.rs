@@ -240,6 +240,7 @@ impl RunningJob {
             run.watched = Some(watching.record(&run, &self.sampler));
             // They had started long before.
             run.critical_path = None;
+            run.shape = None;
         }
         run.traced = self.sampler.tracer.traced();
         run.set_times_evidence(run.traced.as_ref().is_some_and(Traced::is_whole));

@@ -12,7 +12,7 @@ use weir_doctor::facts::{
 };
 use weir_doctor::failures::{self, ScriptEnd};
 use weir_doctor::graph::{
-    self, Class, CriticalPath, End, Jobs, ScriptPipeline, SeenProcess, WallSpan, classes,
+    self, Class, CriticalPath, End, Jobs, ScriptPipeline, SeenProcess, Shape, WallSpan, classes,
     instances, label, only_of,
 };
 use weir_doctor::partition::Times;
@@ -335,6 +335,11 @@ impl<'a> Processes<'a> {
     /// Returns how many jobs a build ran at once, if it is one.
     pub fn jobs(&self) -> Option<Jobs> {
         graph::jobs(&self.seen)
+    }
+
+    /// Returns the shape of the jobs that one process ran at once, if there is such.
+    pub fn shape(&self) -> Option<Shape> {
+        graph::shape(&self.seen)
     }
 
     /// Finds the processes that can send each other something.

@@ -9,6 +9,7 @@ use super::job::Job;
 use crate::attribution::{Group, Sampler};
 use std::collections::BTreeSet;
 use weir_doctor::facts::{FoundGroup, Pipe, Run};
+use weir_doctor::graph::Shape;
 use weir_doctor::programs::is_shell;
 
 /// Most stages shown; the groups that ran longest are kept.
@@ -44,6 +45,7 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
         run.groups.push(group);
     }
     run.critical_path = processes.critical_path(run);
+    run.shape = processes.shape();
     run.exchanges = processes.exchanges(run.wall_ns);
     run.notes.extend(processes.notes());
     let found = match sampler.has_all() {
@@ -68,6 +70,8 @@ pub(super) fn add_inner_groups(run: &mut Run, sampler: &Sampler, limit_bytes: u6
             continue;
         }
         run.exchanges.extend(processes.exchanges(run.wall_ns));
+        let span_ns = |shape: &Shape| shape.span_ns;
+        run.shape = run.shape.take().into_iter().chain(processes.shape()).max_by_key(span_ns);
         let classes = processes.classes(run);
         if run.stages.len() == 1 {
             run.failed = processes.failed(&classes, run, job.text(0));

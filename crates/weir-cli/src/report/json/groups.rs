@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use weir_command::json::seconds;
 use weir_doctor::facts::Run;
 use weir_doctor::facts::{FoundGroup, Unseen};
-use weir_doctor::graph::{CriticalPath, Jobs, Link};
+use weir_doctor::graph::{CriticalPath, Jobs, Link, Shape};
 use weir_doctor::groups::GroupFinding;
 
 pub fn groups(report: &Report) -> Vec<Value> {
@@ -73,6 +73,21 @@ pub fn critical_path(path: &CriticalPath) -> Value {
 pub fn unseen(unseen: &Unseen) -> Value {
     let evidence = unseen.evidence.as_ref();
     json!({ "processes": unseen.processes, "evidence": evidence, "cpu_s": seconds(unseen.cpu_ns) })
+}
+
+/// The jobs that one process ran, several at once.
+pub fn parallel_jobs(shape: &Shape) -> Value {
+    json!({
+        "program": shape.program,
+        "jobs": shape.jobs,
+        "at_once": shape.at_once,
+        "span_s": seconds(shape.span_ns),
+        "longest": shape.longest,
+        "longest_s": seconds(shape.longest_ns),
+        "after_s": seconds(shape.after_ns),
+        "alone_s": seconds(shape.alone_ns),
+        "longest_first_s": shape.longest_first_ns.map(seconds),
+    })
 }
 
 /// The jobs of a build.

@@ -1,19 +1,23 @@
 //! Advice in sentences: what to do and why, and what it could gain.
 
-use super::{mark_word, own_quota, quota, started, tools};
-use weir_command::units::capacity;
+use super::{LONGEST, mark_word, own_quota, quota, started, tools};
 use weir_command::units::words::{
     LARGE, count, factor_about, factor_at_most, mean_time, of_cpus, percent, stage, things,
 };
+use weir_command::units::{capacity, seconds};
+use weir_command::widths::cut;
 use weir_doctor::advice::{AdviceKind, Advised, Gain, Rereads, Restarts, Scarcity};
 use weir_doctor::facts::Run;
-use weir_doctor::programs::Instead;
+use weir_doctor::programs::{Instead, takes_a_list};
 
 /// Returns what to do and why, in a sentence without the gain.
 pub fn advice(run: &Run, advised: &Advised) -> String {
     let advice = &advised.advice;
     if let Some(position) = advice.pipe {
         return pipe(run, advised, position);
+    }
+    if advice.kind == AdviceKind::LongestFirst {
+        return longest_first(run).unwrap_or_default();
     }
     match advice.stage {
         Some(position) => of_stage(run, advised, position),
@@ -149,6 +153,20 @@ fn one_process(run: &Run, way: &str, found: &Restarts) -> Option<String> {
     let (about, times) = (mark_word(group.instances_evidence), count(group.instances));
     let each = mean_time(found.starts.each_ns);
     Some(format!("{way}: {program} was started {about}{times} times, {each} each"))
+}
+
+/// `start burn 5 first: xargs started it 2.0s after the first of 6 jobs; longest first, all take 5.1s
+/// instead of 7.0s`.
+fn longest_first(run: &Run) -> Option<String> {
+    let shape = run.shape.as_ref()?;
+    let (name, program, jobs) = (cut(&shape.longest, LONGEST), &shape.program, shape.jobs);
+    let [after, all, was] = [shape.after_ns, shape.longest_first_ns?, shape.span_ns].map(seconds);
+    // What a build makes may be needed by what comes later.
+    let free = if takes_a_list(program) { "" } else { ", if it needs none of the others" };
+    Some(format!(
+        "start {name} first{free}: {program} started it {after} after the first of {jobs} jobs; the \
+         longest first, all would take {all} instead of {was}"
+    ))
 }
 
 fn transfers(hint: &str, name: &str, verb: &str, calls: u64, bytes: u64) -> String {

@@ -42,7 +42,8 @@ pub(super) fn groups(run: &Run, found: &Diagnosis) -> String {
     // Of a build, what was waited for one after the other says more than what ran for longest.
     let leads = |path: &CriticalPath| run.jobs.is_some() && path.share >= most - LESS;
     let leads = run.critical_path.as_ref().is_some_and(leads);
-    let around = critical_path(run).into_iter().chain(jobs(run, found));
+    let alone = alone(run).filter(|_| run.jobs.is_none());
+    let around = critical_path(run).into_iter().chain(jobs(run, found)).chain(alone);
     let place = if leads { 0 } else { lines.len() };
     lines.splice(place..place, around);
     lines.extend(beside_others(run, &found.verdict, found.verdict.around.iter()));
@@ -67,11 +68,34 @@ fn jobs(run: &Run, found: &Diagnosis) -> Option<String> {
             cpus(idle),
             all_cpus(run)
         ),
+        MoreJobs::OneByOne(below) => {
+            let asked = jobs.asked.unwrap_or_default();
+            let why = match below {
+                true => {
+                    "the make below it got no jobserver ($(MAKE) in the recipe, or + in front of \
+                         it, hands it on), or its jobs depend on each other"
+                }
+                false => "each depends on the one before it, or .NOTPARALLEL is set",
+            };
+            format!("one job at a time although -j{asked}: {why}")
+        }
+        MoreJobs::Waits if alone(run).is_some() => {
+            format!("more jobs would gain little: {}", alone(run).unwrap_or_default())
+        }
         MoreJobs::Waits => format!(
             "more jobs would gain little: there were {at_once} for only {share} of the time; the others \
              waited for a job to end"
         ),
     })
+}
+
+/// `ld -o weir ran alone for 2.1s, 71 % of the time`: of the jobs that ran several at once, the longest.
+fn alone(run: &Run) -> Option<String> {
+    /// Less of the run is not worth a word.
+    const MUCH: f64 = 0.20;
+    let shape = run.shape.as_ref().filter(|shape| run.share(shape.alone_ns) >= MUCH)?;
+    let (name, share) = (cut(&shape.longest, LONGEST), percent(run.share(shape.alone_ns)));
+    Some(format!("{name} ran alone for {}, {share} of the time", seconds(shape.alone_ns)))
 }
 
 /// Returns what held a group up; nothing where it was too short for that.
@@ -120,6 +144,7 @@ pub(super) fn inside(run: &Run, found: &Diagnosis) -> Option<String> {
     let held = held.unwrap_or_default();
     let mut line = format!("inside {name}: {part} of its time: {what}{held}");
     line.extend(critical_path(run).map(|path| format!("\n{path}")));
+    line.extend(alone(run).map(|alone| format!("\n{alone}")));
     Some(line)
 }
 
