@@ -66,6 +66,8 @@ pub enum AdviceKind {
     OneProcess,
     /// The longest job first.
     LongestFirst,
+    /// A file between two commands of a script left as it is, and not packed.
+    NoPacking,
     /// Lines counted in a table, where they are sorted only to be counted.
     CountInTable,
 }

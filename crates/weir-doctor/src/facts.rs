@@ -258,6 +258,8 @@ pub struct Stage {
     /// The path of the regular file that each of its processes reads, if there are several and all that
     /// were seen with a file read this one; the largest of those that each had open.
     pub shared_file: Option<String>,
+    /// The file that is its standard output, if that is one of its own.
+    pub output: Option<OutputFile>,
     /// How many of its processes were seen with a file open to be read that is no module of their
     /// program; looked at only where a program's start is known by what it reads.
     pub data_readers: u64,
@@ -268,6 +270,15 @@ pub struct Stage {
     /// Pages of memory that its processes had to wait for, since they were on a disk or in swap, if
     /// known.
     pub major_faults: Option<u64>,
+}
+
+/// The file that a stage writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutputFile {
+    /// Its path.
+    pub path: String,
+    /// Whether it was there no more at the end of the run.
+    pub is_gone: bool,
 }
 
 /// Bytes and calls of processes' read and write calls, on whatever file: their pipe, files, their

@@ -277,6 +277,7 @@ pub(crate) fn advise(
         advice.gain = Gain::About(advice.gain.factor().min(most));
     }
     all.extend(advice::passes::one_pass(run));
+    all.extend(advice::passes::no_packing(run));
     all.extend(advice::starts::one_process(run));
     all.extend(advice::jobs::longest_first(run));
     all.retain(|advice| advice.gain.factor() >= advice::WORTH);

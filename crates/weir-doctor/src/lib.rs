@@ -10,6 +10,7 @@
 //! - [`facts`]: the measurements of one run, the input of the next two.
 //! - [`command`]: the words of a command as typed, and the command changed.
 //! - [`programs`]: knowledge about common programs.
+//! - [`repacked`]: what a script packs and unpacks again.
 //! - [`load`]: what each stage was: how busy, and with what.
 //! - [`around`]: causes that took the run's CPU time: a quota, others, its own stages.
 //! - [`outside`]: what a stage waited for outside the run.
@@ -52,6 +53,7 @@ pub mod partition;
 mod parts;
 pub mod phases;
 pub mod programs;
+pub mod repacked;
 pub mod sizing;
 pub mod stall;
 pub mod starts;

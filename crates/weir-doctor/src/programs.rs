@@ -172,6 +172,24 @@ pub fn takes_a_list(program: &str) -> bool {
     is(program, Fact::RunsJobs(true))
 }
 
+/// Whether a command packs what it reads.
+pub fn packs(label: &str) -> bool {
+    let Some((program, words)) = split(label) else { return false };
+    is(program, Fact::Packer) && !unpacks_by(&words)
+}
+
+/// Returns the files that a command unpacks.
+pub fn unpacks(label: &str) -> impl Iterator<Item = &str> {
+    let (program, words) = split(label).unwrap_or_default();
+    let is_it = is(program, Fact::Unpacker) || is(program, Fact::Packer) && unpacks_by(&words);
+    words.into_iter().filter(move |word| is_it && !word.starts_with('-'))
+}
+
+fn unpacks_by(words: &[&str]) -> bool {
+    has_short(words, 'd')
+        || words.iter().any(|word| matches!(*word, "--decompress" | "--uncompress"))
+}
+
 /// Whether a program is a shell with the grammar of POSIX.
 pub fn is_posix_shell(program: &str) -> bool {
     is(program, Fact::PosixShell)

@@ -452,3 +452,28 @@ fn a_build_tells_its_path_first_with_targets_and_whether_more_jobs_help() {
         assert_eq!(same, 1, "{}", ran.stderr());
     });
 }
+
+/// gzip was named, and pigz advised, where nothing needed to be packed.
+#[test]
+fn what_a_script_packs_and_unpacks_again_is_said() {
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = |name: &str| directory.path().join(name).display().to_string();
+        let lines: String = (0..700_000).map(|n| format!("{n} {}\n", n * 7919 % 65_537)).collect();
+        std::fs::write(file("big.txt"), lines).expect("written");
+        let (big, packed) = (file("big.txt"), file("t.gz"));
+        let of = |end: &str| {
+            weir_run(&[&format!("gzip -c {big} > {packed}; gzip -dc {packed} | wc -l; {end}")])
+        };
+        for (end, kept) in [(format!("rm {packed}"), false), (String::from("true"), true)] {
+            let ran = of(&end);
+            let advice = ran.json["advice"].as_array().expect("advice");
+            let packing = advice.iter().find(|advice| advice["kind"] == "no-packing");
+            let said = packing.and_then(|it| it["text"].as_str()).unwrap_or_default();
+            assert!(said.starts_with("do not pack t.gz"), "{}", ran.stderr());
+            assert_eq!(said.contains("unless you keep it"), kept, "{said}");
+            let first = "of the time goes into packing and unpacking t.gz again";
+            assert!(ran.stderr().contains(first), "{}", ran.stderr());
+        }
+    });
+}

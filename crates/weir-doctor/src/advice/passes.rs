@@ -5,6 +5,7 @@ use super::{Advice, AdviceKind, Gain, estimate};
 use crate::facts::{Evidence, FoundGroup, Run, Stage};
 use crate::limits;
 use crate::programs;
+use crate::repacked::repacked;
 
 /// Reading a file again for a smaller share of the run is not worth a change.
 const MUCH: f64 = 0.25;
@@ -59,6 +60,17 @@ pub(crate) fn one_pass(run: &Run) -> Option<Advice> {
     let stage = group.first_stage.map(|first| first + found.stage).or(group.inside)?;
     let gain = Gain::About(found.gain);
     Some(Advice { kind: AdviceKind::OnePass, stage: Some(stage), pipe: None, gain })
+}
+
+/// Advises not to pack what a later command of a script unpacks again.
+pub(crate) fn no_packing(run: &Run) -> Option<Advice> {
+    /// What packing takes below this share of the run is not worth a change.
+    const WORTH: f64 = 0.15;
+    let found = repacked(run);
+    let share = run.share(found.iter().map(|file| file.saved_ns).sum()).min(1.0 - REST);
+    let (kind, gain) = (AdviceKind::NoPacking, Gain::About(estimate(share)));
+    let stage = Some(found.first()?.packer);
+    (share >= WORTH).then_some(Advice { kind, stage, pipe: None, gain })
 }
 
 /// Advises to count lines in a table where they are sorted only to be counted, and few of them differ.

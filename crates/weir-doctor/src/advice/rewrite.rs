@@ -7,6 +7,7 @@ use super::{Advice, AdviceKind, Surroundings, tools};
 use crate::command::Command;
 use crate::facts::Run;
 use crate::programs::{self, Instead};
+use crate::repacked::{Repacked, repacked};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -34,6 +35,8 @@ pub struct Advised {
     pub restarts: Option<Restarts>,
     /// Why there were too few CPUs.
     pub scarcity: Option<Scarcity>,
+    /// What a script packs and unpacks again, that which took longest first.
+    pub repacked: Vec<Repacked>,
     /// Whether a later run of the same command can put the buffer in by itself.
     pub remembered: bool,
 }
@@ -60,6 +63,7 @@ impl Advised {
             instead: instead.flatten(),
             hint: hint(run, &advice, rereads),
             rereads,
+            repacked: if is(AdviceKind::NoPacking) { repacked(run) } else { Vec::new() },
             restarts: if is(AdviceKind::OneProcess) { restarts(run) } else { None },
             scarcity: scarcity.filter(|_| is(AdviceKind::MoreCpus)),
             remembered: is(AdviceKind::ElasticBuffer) && !run.script && around.remembers(),
@@ -130,6 +134,7 @@ pub(super) fn rewrite(
         | AdviceKind::FewerProcesses
         | AdviceKind::OnePass
         | AdviceKind::FewerFlushes
+        | AdviceKind::NoPacking
         | AdviceKind::OneProcess
         | AdviceKind::LongestFirst
         | AdviceKind::CountInTable => None,

@@ -46,6 +46,10 @@ pub(super) enum Fact {
     Organizes,
     /// It runs several jobs at once, if it is told to; the flag says whether these are a list.
     RunsJobs(bool),
+    /// It packs a file or a stream, or unpacks it with `-d`.
+    Packer,
+    /// It unpacks one.
+    Unpacker,
     /// It takes tens of milliseconds to start.
     StartsSlowly,
     /// It spends its CPU time on encryption.
@@ -127,7 +131,8 @@ const GREP_LINES: Fact = Fact::EachLine(
 use Fact::{
     Answers, Builds, EachLine, Encrypts, EndsWithInput, FlushOnce, Flushes, ForMany, Gathers,
     InOne, InShell, KeepsPace, LargerBy, Leaves, LeavesWith, Loads, Locale, OnePass, Organizes,
-    PaceWith, Packs, PosixShell, RateIs, RunsJobs, RunsOthers, Shell, SmallBy, StartsSlowly,
+    PaceWith, Packer, Packs, PosixShell, RateIs, RunsJobs, RunsOthers, Shell, SmallBy,
+    StartsSlowly, Unpacker,
 };
 
 /// The rows. Names of one row are divided by blanks.
@@ -168,12 +173,14 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("diff zdiff zcmp xzdiff bzdiff diff3 sdiff", &[Answers(1, Different)]),
     ("less more fzf", &[Leaves]),
     // Compressors; which other one does the same on several CPUs is in `parallel_form`.
-    ("gzip zstd", &[OnePass(UNPACKED)]),
+    ("gzip zstd", &[OnePass(UNPACKED), Packer]),
+    ("zcat gunzip bzcat bunzip2 xzcat unxz zstdcat unzstd unpigz lz4cat unlz4", &[Unpacker]),
+    ("bzip2 lz4 lzma pbzip2 lbzip2", &[Packer]),
     ("xz", &[
-        OnePass(UNPACKED), Fact::Threads(Threads { short: "-T", long: "--threads", ..THREADS }),
+        OnePass(UNPACKED), Packer, Fact::Threads(Threads { short: "-T", long: "--threads", ..THREADS }),
     ]),
     // It unpacks on one CPU.
-    ("pigz", &[Fact::Threads(Threads {
+    ("pigz", &[Packer, Fact::Threads(Threads {
         short: "-p", long: "--processes", usual: None, not_with: Some('d'), ..THREADS
     })]),
     ("bgzip", &[Fact::Threads(Threads { short: "-@", long: "--threads", ..THREADS })]),

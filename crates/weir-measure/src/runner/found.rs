@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use weir_doctor::ending::answer;
 use weir_doctor::facts::{
-    Evidence, Exchange, FailedCommand, FoundGroup, Line, Pipe, Run, Spread, Stage, WaitedCpu,
+    Evidence, Exchange, FailedCommand, FoundGroup, Line, OutputFile, Pipe, Run, Spread, Stage,
+    WaitedCpu,
 };
 use weir_doctor::failures::{self, ScriptEnd};
 use weir_doctor::graph::{
@@ -379,6 +380,8 @@ impl<'a> Processes<'a> {
             let mut stage: Stage = super::row::stage(&label(names), &groups, tick_ns);
             let mut births = Births::default();
             groups.iter().for_each(|group| births.merge(&group.births));
+            let own = row.iter().find(|at| self.seen[**at].output.is_some());
+            stage.output = own.and_then(|at| output_file(self.group(*at)));
             stage.lanes = groups.iter().filter_map(|group| group.lane).collect();
             stage.started = births.started(&stage.program, stage.wall_ns, &census, once);
             stages.push(stage);
@@ -553,6 +556,13 @@ impl<'a> Processes<'a> {
         }
         joints.iter().map(|((from, to), watch)| watch.record(*from, *to, limit_bytes)).collect()
     }
+}
+
+/// Returns the file that a process has as its standard output, and whether it is still there.
+fn output_file(group: &Group) -> Option<OutputFile> {
+    let path = group.root.output.clone()?;
+    let is_gone = matches!(std::fs::exists(&path), Ok(false));
+    Some(OutputFile { path, is_gone })
 }
 
 fn file_name(path: &str) -> &str {

@@ -1,5 +1,6 @@
 //! Advice in sentences: what to do and why, and what it could gain.
 
+use super::groups::repacked_names;
 use super::{LONGEST, mark_word, own_quota, quota, started, tools};
 use weir_command::units::words::{
     LARGE, count, factor_about, factor_at_most, mean_time, of_cpus, percent, stage, things,
@@ -89,6 +90,7 @@ fn of_stage(run: &Run, advised: &Advised, position: usize) -> String {
         AdviceKind::OnePass => {
             advised.rereads.and_then(|found| one_pass(run, hint, &found)).unwrap_or_default()
         }
+        AdviceKind::NoPacking => no_packing(advised, &name),
         AdviceKind::OneProcess => {
             advised.restarts.and_then(|found| one_process(run, hint, &found)).unwrap_or_default()
         }
@@ -167,6 +169,17 @@ fn longest_first(run: &Run) -> Option<String> {
         "start {name} first{free}: {program} started it {after} after the first of {jobs} jobs; the \
          longest first, all would take {all} instead of {was}"
     ))
+}
+
+/// `do not pack t.gz (or pack less: gzip -1): 1 gzip -c big.txt packs what 2 unpacks again`.
+fn no_packing(advised: &Advised, name: &str) -> String {
+    let found = &advised.repacked;
+    let kept = if found.iter().all(|file| file.is_gone) { "" } else { ", unless you keep it" };
+    let unpacker = found.first().map_or(0, |file| file.unpacker + 1);
+    format!(
+        "do not pack {}{kept} (or pack less, as by gzip -1): {name} packs what {unpacker} unpacks",
+        repacked_names(found)
+    )
 }
 
 fn transfers(hint: &str, name: &str, verb: &str, calls: u64, bytes: u64) -> String {

@@ -10,6 +10,7 @@ use weir_doctor::facts::{Evidence, FoundGroup, Line, Run, Unseen};
 use weir_doctor::graph::{CriticalPath, Jobs, Link};
 use weir_doctor::groups::{GroupFinding, Inside, MoreJobs, Part};
 use weir_doctor::load::PipeSide;
+use weir_doctor::repacked::{Repacked, repacked};
 use weir_doctor::starts::Starts;
 use weir_doctor::verdict::{Finding, Verdict};
 use weir_policy::text::printable;
@@ -44,6 +45,7 @@ pub(super) fn groups(run: &Run, found: &Diagnosis) -> String {
     let leads = run.critical_path.as_ref().is_some_and(leads);
     let alone = alone(run).filter(|_| run.jobs.is_none());
     let around = critical_path(run).into_iter().chain(jobs(run, found)).chain(alone);
+    lines.extend(repacking(run));
     let place = if leads { 0 } else { lines.len() };
     lines.splice(place..place, around);
     lines.extend(beside_others(run, &found.verdict, found.verdict.around.iter()));
@@ -87,6 +89,26 @@ fn jobs(run: &Run, found: &Diagnosis) -> Option<String> {
              waited for a job to end"
         ),
     })
+}
+
+/// `94 % of the time packs what a later command unpacks again: t.gz, u.gz`.
+fn repacking(run: &Run) -> Option<String> {
+    /// Less of the run is not worth a word.
+    const MUCH: f64 = 0.15;
+    let found = repacked(run);
+    let share = run.share(found.iter().map(|file| file.saved_ns).sum()).min(1.0);
+    let files = repacked_names(&found);
+    (share >= MUCH).then(|| {
+        format!("{} of the time goes into packing and unpacking {files} again", percent(share))
+    })
+}
+
+/// `t.gz, u.gz`.
+pub(super) fn repacked_names(found: &[Repacked]) -> String {
+    const MOST: usize = 3;
+    let name = |file: &Repacked| printable(file.path.rsplit('/').next().unwrap_or(&file.path));
+    let more = (found.len() > MOST).then(|| String::from("..."));
+    found.iter().take(MOST).map(name).chain(more).collect::<Vec<_>>().join(", ")
 }
 
 /// `ld -o weir ran alone for 2.1s, 71 % of the time`: of the jobs that ran several at once, the longest.
