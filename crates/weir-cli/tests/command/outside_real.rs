@@ -218,7 +218,7 @@ fn a_disk_that_does_not_answer_is_named_by_file_and_file_system() {
     let wait = &ran.json["stages"][0]["files"][0];
     assert_eq!((&wait["kind"], wait["path"].as_str()), (&"disk".into(), file.to_str()), "{wait}");
     assert!(wait["on"].as_str().is_some_and(|on| on.starts_with("ext4 on loop")), "{wait}");
-    let said = format!("waiting for the disk: {} (ext4 on loop", file.display());
+    let said = format!("waiting for the disk to write {} (ext4 on loop", file.display());
     assert!(verdict(&ran).contains(&said), "{}", verdict(&ran));
     assert_eq!(ran.json["verdict"]["reason"], "disk");
 }
