@@ -23,7 +23,7 @@ mod phases;
 mod traced;
 mod unseen;
 
-pub use around::{GroupQuota, Host, MemoryLimit, Program, Quota, Started};
+pub use around::{GroupQuota, Host, MemoryLimit, Neighbour, Program, Quota, Started};
 pub use dry::Dry;
 pub use exchange::Exchange;
 pub use failed::FailedCommand;
@@ -104,6 +104,8 @@ pub struct Run {
     pub memory_kills: MemoryKills,
     /// What the CPUs did beside the run.
     pub host: Host,
+    /// The programs outside the run that used most of its CPUs, the most first, where none were idle.
+    pub neighbours: Vec<Neighbour>,
     /// The CPU quota that restricted the run most, if there is one.
     pub quota: Option<Quota>,
     /// The limit of memory of the run's control groups that was reached most often, if one has one.

@@ -95,7 +95,7 @@ fn document(report: &Report) -> Document<'_> {
             "host": run.memory_kills.host,
         }),
         notes: &run.notes,
-        host: around::host(&run.host),
+        host: around::host(run),
         quota: run.quota.as_ref().map(around::quota),
         memory_limit: run.memory_limit.as_ref().map(around::memory_limit),
         started: run.started.as_ref().map(around::started),

@@ -49,13 +49,20 @@ pub(super) fn fewer_processes(run: &Run, verdict: &Verdict, position: usize) -> 
 
 /// Fewer flushes than this are not one after each piece of work.
 const MANY_FLUSHES: u64 = 20;
+/// The least share of the run after which waits for a CPU count as theirs.
+const SOME_FLUSHING: f64 = 0.05;
 /// Flushes that took a smaller share of the run do not hold it up.
 const MUCH_FLUSHING: f64 = 0.25;
 
 /// Advises one flush to the disk for many writes, where a stage waits for one after another.
 pub(super) fn fewer_flushes(run: &Run, position: usize) -> Option<Advice> {
     let stage = &run.stages[position];
-    let share = run.share(stage.flushes.waited_ns.min(stage.times.disk_ns));
+    // On a busy host it waits for a CPU after each of them.
+    let flush_ns = stage.flushes.waited_ns.min(stage.times.disk_ns);
+    let waits_ns = stage.times.own_ns() - stage.times.work_cpu_ns();
+    let mostly = flush_ns * 2 >= waits_ns && run.share(flush_ns) >= SOME_FLUSHING;
+    let queue_ns = if mostly { stage.times.work_queue_ns() } else { 0 };
+    let share = run.share(flush_ns + queue_ns);
     if stage.flushes.times < MANY_FLUSHES || share < MUCH_FLUSHING {
         return None;
     }

@@ -24,6 +24,15 @@ pub struct Host {
     pub aes: bool,
 }
 
+/// A program outside the run that used CPUs meanwhile.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Neighbour {
+    /// Its name.
+    pub program: String,
+    /// The CPUs that its processes used, with those of the children that they waited for.
+    pub cpus: f64,
+}
+
 /// A limit that a control group sets on the run's CPU time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quota {

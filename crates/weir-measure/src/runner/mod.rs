@@ -19,6 +19,7 @@ mod job;
 mod left;
 mod look_costs;
 mod looks;
+mod neighbours;
 mod row;
 mod script;
 mod stall;
@@ -42,6 +43,7 @@ use around::RunSurroundings;
 use events::Woken;
 use finish::LiveStage;
 use looks::SampleTimes;
+use neighbours::Neighbours;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Signal, getrlimit, setrlimit};
 use stall::StallWatch;
@@ -91,6 +93,8 @@ struct RunningJob {
     file_limit: Option<u64>,
     /// The host's CPU use and the limits when the run began.
     around: RunSurroundings,
+    /// Who else uses the CPUs.
+    neighbours: Neighbours,
     /// Samples the functions in which the stages compute.
     profiler: Option<Profiler>,
     /// The processes that samples had met and that continued after the last stage.
@@ -115,6 +119,7 @@ impl RunningJob {
             notes: Vec::new(),
             file_limit: None,
             around,
+            neighbours: Neighbours::new(),
             profiler: job.profile.then(Profiler::new),
             survivors: Vec::new(),
             watching: None,
@@ -147,6 +152,7 @@ impl RunningJob {
                 let first = self.last_waiting();
                 let news = stall.sample(now_ns, &mut self.sampler, first, &left);
                 news.into_iter().for_each(|news| watcher.stall(news));
+                self.neighbours.tick(now_ns);
             }
             if now_ns >= shown_ns + PROGRESS_NS {
                 watcher.progress(now_ns, &self.sampler);

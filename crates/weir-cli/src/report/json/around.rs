@@ -5,19 +5,22 @@ use crate::report::Stood;
 use serde_json::{Value, json};
 use weir_command::json::{joined, seconds};
 use weir_doctor::facts::{
-    FileWait, GroupQuota, Host, LeftOpen, LeftProcess, MemoryLimit, OutsideProcess, Peer, Program,
-    Quota, Run, Started, TcpSample, TcpWaits, Traced, Watched, WatchedPipe,
+    FileWait, GroupQuota, LeftOpen, LeftProcess, MemoryLimit, Neighbour, OutsideProcess, Peer,
+    Program, Quota, Run, Started, TcpSample, TcpWaits, Traced, Watched, WatchedPipe,
 };
 use weir_doctor::outside::Limit;
 use weir_doctor::partition::Times;
 
-pub fn host(host: &Host) -> Value {
+pub fn host(run: &Run) -> Value {
+    let host = &run.host;
+    let neighbour = |it: &Neighbour| json!({ "program": it.program, "cpus": it.cpus });
     json!({
         "online_cpus": host.online_cpus,
         "cpus": host.cpus,
         "others_cpus": host.others_cpus,
         "idle_cpus": host.idle_cpus,
         "steal_cpus": host.steal_cpus,
+        "others": run.neighbours.iter().map(neighbour).collect::<Vec<_>>(),
     })
 }
 

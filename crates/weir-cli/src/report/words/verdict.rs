@@ -188,7 +188,11 @@ fn around(run: &Run, around: &CpuCause) -> String {
     match around {
         CpuCause::Throttled { cpus, share } => quota(*cpus, *share),
         CpuCause::Others(used) => {
-            format!("other processes used {} of {}", cpus(*used), all_cpus(run))
+            let named = run.neighbours.iter();
+            let named = named.map(|it| format!("{} {}", it.program, cpus(it.cpus)));
+            let named = named.collect::<Vec<_>>().join(", ");
+            let named = if named.is_empty() { named } else { format!(" (most: {named})") };
+            format!("other processes used {} of {}{named}", cpus(*used), all_cpus(run))
         }
         CpuCause::Steal(used) => {
             format!("the hypervisor took away {} of {} (steal)", cpus(*used), all_cpus(run))

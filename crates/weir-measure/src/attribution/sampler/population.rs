@@ -184,6 +184,11 @@ impl Population {
         }
     }
 
+    /// Whether a process is one of the run.
+    pub fn has(&self, pid: Pid) -> bool {
+        self.processes.contains_key(&pid)
+    }
+
     /// Notes what groups waited for: the task whose state is that of its group tells.
     pub fn note_waits(
         &mut self,
