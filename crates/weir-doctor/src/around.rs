@@ -58,25 +58,42 @@ pub(crate) fn throttled_alone(stage: &Stage) -> bool {
     decisive.is_some_and(|(quota, _)| quota.throttled_ns >= stage.times.queue_ns / 2)
 }
 
-/// Pages that a limit of memory had taken away from a stage, and that it read again and again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Pages for which a stage waited again and again, since they were not in memory.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pages {
-    /// The limit.
-    pub limit: MemoryLimit,
+    /// The limit of memory that had taken them away, if one was reached.
+    pub limit: Option<MemoryLimit>,
     /// The number of its reads.
     pub faults: u64,
+    /// The share of the run in which tasks of the host waited for memory, if it was large.
+    pub pressure: Option<f64>,
+    /// Whether the host read as many pages from swap.
+    pub swapped: bool,
 }
 
-/// Returns the pages with whose reading a stage was mostly busy: it waits for the disk then, or, where
-/// that is fast, computes in the kernel.
+impl Pages {
+    /// Whether memory was too small for them; else they were read for the first time.
+    pub fn lacks_memory(&self) -> bool {
+        self.limit.is_some() || self.swapped
+    }
+}
+
+/// Less time in which tasks of the host waited for memory is not mentioned.
+const PRESSURE: f64 = 0.10;
+
+/// Returns the pages with whose reading a stage was mostly busy: it waits for the disk then or, at a limit
+/// and where the disk is fast, computes in the kernel.
 pub(crate) fn pages(run: &Run, stage: &Stage) -> Option<Pages> {
     let limits = [stage.memory_limit.as_ref(), run.memory_limit.as_ref()];
-    let limit = limits.into_iter().flatten().find(|limit| limit.times_reached > 0)?.clone();
+    let limit = limits.into_iter().flatten().find(|limit| limit.times_reached > 0).cloned();
     let faults = stage.major_faults.filter(|faults| *faults >= MANY_FAULTS)?;
     let often = faults as f64 >= OFTEN_FAULTS * stage.wall_ns as f64 / 1e9;
-    let in_kernel_ns = stage.system_ns.min(stage.times.cpu_ns);
+    // Without a limit the kernel may compute for something else.
+    let in_kernel_ns = if limit.is_some() { stage.system_ns.min(stage.times.cpu_ns) } else { 0 };
     let most = (stage.times.disk_ns + in_kernel_ns) * 2 > stage.times.busy_ns();
-    (often && most).then_some(Pages { limit, faults })
+    let pressure = run.host.memory_pressure.filter(|share| *share >= PRESSURE);
+    let swapped = run.host.swapped_in_pages.is_some_and(|pages| pages >= faults);
+    (often && most).then_some(Pages { limit, faults, pressure, swapped })
 }
 
 /// Whether the run had no CPU time left: then more work at once does not help.

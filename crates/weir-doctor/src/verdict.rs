@@ -14,7 +14,7 @@
 //! Relays (`weir buffer`) are skipped: they work only because a neighbour does, so the bottleneck
 //! is sought among the other stages.
 
-use crate::around::{self, CpuCause};
+use crate::around::{self, CpuCause, Pages};
 use crate::facts::{LeftOpen, Run, Stage};
 use crate::limits;
 use crate::load::{self, LITTLE, MARGIN, StageFinding, lean};
@@ -407,7 +407,7 @@ fn main_reason(stage: &Stage, found: &StageFinding) -> BusyReason {
     let first = parts.iter().find(|(_, ns)| *ns == most).map(|(reason, _)| *reason);
     match first.unwrap_or(BusyReason::Other) {
         BusyReason::Queue if found.throttled => BusyReason::Quota,
-        _ if found.pages.is_some() => BusyReason::Memory,
+        _ if found.pages.as_ref().is_some_and(Pages::lacks_memory) => BusyReason::Memory,
         reason => reason,
     }
 }

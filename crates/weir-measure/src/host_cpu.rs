@@ -88,7 +88,7 @@ impl HostCpu {
             idle_ns: ticks_ns(all.idle),
             steal_ns: ticks_ns(all.steal),
             own_ns: own.iter().map(Usage::cpu_ns).sum(),
-            pressure_us: pressure_us(),
+            pressure_us: pressure_us(HostFile::CpuPressure),
             quotas,
         })
     }
@@ -202,8 +202,8 @@ fn parse(line: &str) -> Option<(usize, CpuTicks)> {
     ))
 }
 
-fn pressure_us() -> Option<u64> {
-    let text = HostFile::CpuPressure.read();
+pub(crate) fn pressure_us(of: HostFile) -> Option<u64> {
+    let text = of.read();
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
     some.split(' ').find_map(|word| word.strip_prefix("total="))?.trim().parse().ok()
 }

@@ -20,6 +20,11 @@ pub struct Host {
     pub idle_cpus: Option<f64>,
     /// Taken away by the hypervisor for other virtual machines.
     pub steal_cpus: Option<f64>,
+    /// The share of the run in which some task of the host waited for memory that had been taken away
+    /// (`/proc/pressure/memory`), where the kernel counts it.
+    pub memory_pressure: Option<f64>,
+    /// Pages of memory that were read from swap meanwhile, on the whole host.
+    pub swapped_in_pages: Option<u64>,
     /// Whether the CPUs have instructions for the cipher AES.
     pub aes: bool,
 }

@@ -362,6 +362,10 @@ fn a_limit_of_memory_is_the_reason_where_pages_are_read_again_and_again() {
     (short.stages[0].times.disk_ns, short.stages[0].major_faults) = (600 * MS, Some(40_000));
     let reason = |run: &Run| judge(run).culprit.expect("a culprit").reason;
     assert_eq!(reason(&short), BusyReason::Disk, "no limit is known");
+    assert!(judge(&short).stages[0].pages.is_some(), "a file that is mapped");
+    short.host.swapped_in_pages = Some(50_000);
+    assert_eq!(reason(&short), BusyReason::Memory, "it was in swap");
+    short.host.swapped_in_pages = None;
     let limit = |times_reached| {
         Some(MemoryLimit { limit_bytes: 64 << 20, times_reached, ..MemoryLimit::default() })
     };

@@ -1,13 +1,14 @@
 //! The surroundings of a run: what other processes do with the CPUs, the quota, and the limit of memory.
 
 use crate::confines::{GroupMemory, own_memory, reached_between};
-use crate::host_cpu::HostCpu;
+use crate::host_cpu::{HostCpu, pressure_us};
 use crate::machine;
 use crate::oom;
 use crate::quota::{self, EachLimits, GroupQuota};
 use weir_doctor::ending::MemoryKills;
 use weir_doctor::facts::{Host, Run};
 use weir_sys::Pid;
+use weir_sys::proc::{HostFile, number};
 
 /// The kernel counts in ticks of 10 ms, which is too coarse for runs shorter than this.
 const SHORTEST_NS: u64 = 200_000_000;
@@ -18,6 +19,8 @@ pub(super) struct RunSurroundings {
     cpus: Option<HostCpu>,
     limits: Vec<GroupQuota>,
     memory: Vec<GroupMemory>,
+    /// The host's memory: microseconds in which some task waited for it, and pages read from swap.
+    pressure: (Option<u64>, Option<u64>),
     /// Processes killed because memory had run out.
     kills: MemoryKills,
     /// The quotas of each process, where these ran already.
@@ -31,6 +34,7 @@ impl RunSurroundings {
             cpus: HostCpu::read_beside(&machine::allowed_cpus(), limits.clone()),
             limits,
             memory: own_memory(),
+            pressure: pressure(),
             kills: oom::kills(),
             each: None,
         }
@@ -79,6 +83,18 @@ impl RunSurroundings {
             host.idle_cpus = Some(used.idle_cpus);
             host.steal_cpus = Some(used.steal_cpus);
         }
+        let (waited_us, swapped) = pressure();
+        let waited_us = waited_us.zip(self.pressure.0).map(|(now, then)| now.saturating_sub(then));
+        let share = |us: u64| (us as f64 * 1e3 / wall_ns.max(1) as f64).min(1.0);
+        host.memory_pressure = waited_us.map(share);
+        let swapped = swapped.zip(self.pressure.1);
+        host.swapped_in_pages = swapped.map(|(now, then)| now.saturating_sub(then));
         host
     }
+}
+
+/// Returns the microseconds in which some task of the host waited for memory, and the pages that were read
+/// from swap, since the host was started.
+fn pressure() -> (Option<u64>, Option<u64>) {
+    (pressure_us(HostFile::MemoryPressure), number(&HostFile::VmStat.read(), "pswpin"))
 }

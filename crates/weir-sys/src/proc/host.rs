@@ -20,6 +20,8 @@ pub enum HostFile {
     NetDev,
     /// How long tasks waited for a CPU.
     CpuPressure,
+    /// How long tasks waited for memory.
+    MemoryPressure,
     /// The use of the CPUs.
     Stat,
     /// Counts of the memory management.
@@ -35,6 +37,7 @@ impl HostFile {
             HostFile::MemInfo => (ProcDir::Host, "meminfo"),
             HostFile::NetDev => (ProcDir::This, "net/dev"),
             HostFile::CpuPressure => (ProcDir::Host, "pressure/cpu"),
+            HostFile::MemoryPressure => (ProcDir::Host, "pressure/memory"),
             HostFile::Stat => (ProcDir::Host, "stat"),
             HostFile::VmStat => (ProcDir::Host, "vmstat"),
         };

@@ -20,6 +20,8 @@ pub fn host(run: &Run) -> Value {
         "others_cpus": host.others_cpus,
         "idle_cpus": host.idle_cpus,
         "steal_cpus": host.steal_cpus,
+        "memory_pressure_share": host.memory_pressure,
+        "swapped_in_pages": host.swapped_in_pages,
         "others": run.neighbours.iter().map(neighbour).collect::<Vec<_>>(),
     })
 }

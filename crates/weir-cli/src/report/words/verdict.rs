@@ -230,13 +230,21 @@ fn held_up(run: &Run, verdict: &Verdict, position: usize, name: &str, busy: &Bus
 }
 
 /// `waits for pages (memory limit 64 MiB of its control group 'job', 40 k faults from disk): `
-fn pages(Pages { limit, faults }: &Pages) -> String {
-    let group = match limit.group.as_str() {
-        "" => String::new(),
-        group => format!(" of its control group '{group}'"),
-    };
-    let (bytes, faults) = (binary(limit.limit_bytes), count(*faults));
-    format!("waits for pages (memory limit {bytes}{group}, {faults} faults from disk): ")
+fn pages(Pages { limit, faults, pressure, swapped }: &Pages) -> String {
+    let limit = limit.as_ref().map(|limit| {
+        let group = match limit.group.as_str() {
+            "" => String::new(),
+            group => format!(" of its control group '{group}'"),
+        };
+        format!("memory limit {}{group}, ", binary(limit.limit_bytes))
+    });
+    let from = if *swapped { "disk and swap" } else { "disk" };
+    let short = pressure.filter(|_| limit.is_none());
+    let short =
+        short.map(|share| format!("; the host was short of memory {} of the time", percent(share)));
+    let (limit, short, faults) =
+        (limit.unwrap_or_default(), short.unwrap_or_default(), count(*faults));
+    format!("waits for pages ({limit}{faults} faults from {from}{short}): ")
 }
 
 /// `if 2 grep took no time, the next limit would be 3 wc -l: at most 2.0x faster`.
