@@ -18,6 +18,7 @@ mod groups;
 mod history;
 mod hot;
 mod left;
+mod lines;
 mod outside;
 mod phases;
 mod traced;
@@ -31,6 +32,7 @@ pub use groups::{FoundGroup, Line, Spread, Unseen, WaitedCpu};
 pub use history::{Cell, Fills, History, Lane};
 pub use hot::{HotCode, HotFunction, HotStage};
 pub use left::{LeftOpen, LeftProcess};
+pub use lines::LineTime;
 pub use outside::{
     FileAccess, FileWait, FileWaitKind, Flushes, OutsideProcess, Peer, PeerKind, TcpSample,
     TcpWaits,
@@ -255,6 +257,8 @@ pub struct Stage {
     pub peer: Option<Peer>,
     /// The files and devices for which it waited, the longest wait first.
     pub files: Vec<FileWait>,
+    /// Of a bash: the lines at which it computed, that with the longest time first.
+    pub lines: Vec<LineTime>,
     /// Its waits until what it had written was on the disk.
     pub flushes: Flushes,
     /// The path of the regular file that each of its processes reads, if there are several and all that

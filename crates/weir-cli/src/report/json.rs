@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use weir_command::json::seconds;
 use weir_doctor::advice::{Advised, Gain};
 use weir_doctor::ending::Ending;
-use weir_doctor::facts::{Evidence, FailedCommand, Io, Pipe, Run, Stage};
+use weir_doctor::facts::{Evidence, FailedCommand, Io, LineTime, Pipe, Run, Stage};
 use weir_doctor::load::StageFinding;
 use weir_doctor::verdict::Verdict;
 use weir_measure::machine;
@@ -152,6 +152,7 @@ fn stage(run: &Run, position: usize, stage: &Stage, found: &StageFinding) -> Val
         "started": stage.started.as_ref().map(around::started),
         "peer": stage.peer.as_ref().map(|peer| around::peer(peer, found.limit.as_ref())),
         "files": stage.files.iter().map(around::file).collect::<Vec<_>>(),
+        "lines": stage.lines.iter().map(line_time).collect::<Vec<_>>(),
         "flushes": { "times_at_least": stage.flushes.times, "waited_s": seconds(stage.flushes.waited_ns) },
         "quota": stage.quota.as_ref().map(around::group_quota),
         "memory_limit": stage.memory_limit.as_ref().map(around::memory_limit),
@@ -159,6 +160,16 @@ fn stage(run: &Run, position: usize, stage: &Stage, found: &StageFinding) -> Val
         "relay": stage.relay,
         "inserted": stage.inserted,
         "evidence": evidence(run, stage),
+    })
+}
+
+fn line_time(time: &LineTime) -> Value {
+    let known = time.line.line > 0;
+    json!({
+        "script": known.then_some(&time.line.script),
+        "line": known.then_some(time.line.line),
+        "function": time.function,
+        "own_s": seconds(time.own_ns),
     })
 }
 

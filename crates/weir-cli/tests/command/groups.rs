@@ -77,6 +77,28 @@ fn what_a_loop_runs_is_one_group() {
     });
 }
 
+/// "bash, on CPU" was all that was said of a script that starts nothing.
+#[test]
+fn where_bash_itself_computes_has_a_line_and_a_function() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = write(
+        directory.path(),
+        "own.sh",
+        "parse() {\n  local s=0 i\n  for ((i = 0; i < 400000; i++)); do ((s += i % 7)); done\n}\nparse\n\
+         for ((i = 0; i < 20000; i++)); do :; done\n",
+    );
+    let ran = weir_run(&[&format!("bash {script}")]);
+    let lines = ran.json["stages"][0]["lines"].as_array().expect("lines");
+    if lines.is_empty() {
+        eprintln!("SKIPPED: this bash does not export its variables");
+        return;
+    }
+    let place = |of: &Value| (of["line"].as_u64(), of["function"].as_str().map(String::from));
+    assert_eq!(place(&lines[0]), (Some(3), Some(String::from("parse"))), "{lines:?}");
+    assert_eq!(lines[0]["script"], "own.sh");
+    assert!(ran.stderr().contains("own.sh, in parse: "), "{}", ran.stderr());
+}
+
 #[test]
 fn process_substitutions_and_fifos_join() {
     truth(|| {

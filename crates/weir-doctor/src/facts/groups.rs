@@ -72,7 +72,7 @@ pub struct Spread {
 }
 
 /// A line of a script.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line {
     /// The script, as it was named. Empty for the text of the run itself.
     pub script: String,

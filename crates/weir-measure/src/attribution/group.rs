@@ -1,5 +1,6 @@
 //! A group of tasks accounted together: a stage, or one process found in a script.
 
+use super::bash::Places;
 use super::births::Births;
 use super::classify::{Endpoints, Hints};
 use super::dry::{DryTimes, Input};
@@ -94,6 +95,8 @@ pub struct Group {
     pub peers: Peers,
     /// The files and devices for which it waited.
     pub files: Files,
+    /// Of a bash: where it computed.
+    pub places: Places,
     /// The longest file that its first process has open to be read, with its length, where programs
     /// of its kind are known to read files again.
     pub reads: Option<(u64, PathBuf)>,

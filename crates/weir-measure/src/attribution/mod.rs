@@ -21,6 +21,7 @@
 //! The runner reads the exact figures (CPU time, waiting for a CPU, bytes, memory) when a stage
 //! ends; samples only divide the remaining time.
 
+mod bash;
 mod births;
 pub(crate) mod calls;
 pub(crate) mod classify;
@@ -42,6 +43,7 @@ pub(crate) mod signals;
 mod tcp;
 mod tree;
 
+pub use bash::Places;
 pub use births::{Births, Census};
 pub use classify::{Endpoints, Hints};
 pub use files::{Files, shared};

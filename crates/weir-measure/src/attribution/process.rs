@@ -306,6 +306,14 @@ impl Process {
         }
     }
 
+    /// Whether it seems to be a bash that computes. One that lives briefly is not worth a look at its file.
+    pub fn is_bash_at_work(&self, looks: &[TaskSample]) -> bool {
+        const FEW_LOOKS: u64 = 4;
+        let shell = self.record.program == "bash" || self.record.script.is_some();
+        let works = matches!(looks, [look] if look.state == TaskState::Running);
+        shell && works && self.looks > FEW_LOOKS
+    }
+
     /// Returns how far it came in the files that it read, if it was watched.
     pub fn position_bytes(&self) -> u64 {
         self.positions.bytes()

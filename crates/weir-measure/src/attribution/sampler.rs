@@ -210,6 +210,9 @@ impl Sampler {
                 dead.push(pid);
                 continue;
             }
+            if each && process.is_bash_at_work(&looks) {
+                group.places.note(pid, process.record.script.as_deref(), weight_ns);
+            }
             let each = each || process.row.is_some();
             if is_due(process.looks, each) {
                 refresh(group, process);

@@ -96,7 +96,7 @@ fn used(before: &BTreeMap<Pid, Stat>, now: &BTreeMap<Pid, Stat>) -> Vec<(Pid, u6
     // What a child had used before the first look is new to the parent that waits for it.
     let mut buried: BTreeMap<Pid, u64> = BTreeMap::new();
     for (pid, then) in before {
-        if !now.get(pid).is_some_and(|stat| stat.started_ticks == then.started_ticks) {
+        if now.get(pid).is_none_or(|stat| stat.started_ticks != then.started_ticks) {
             *buried.entry(then.parent).or_default() += sum(then);
         }
     }
@@ -111,7 +111,7 @@ fn used(before: &BTreeMap<Pid, Stat>, now: &BTreeMap<Pid, Stat>) -> Vec<(Pid, u6
 fn is_of_this(all: &BTreeMap<Pid, Stat>, pid: Pid) -> bool {
     let own = std::process::id() as Pid;
     let parent = |pid: &Pid| all.get(pid).map(|stat| stat.parent);
-    std::iter::successors(Some(pid), parent).take(all.len()).any(|pid| pid == own)
+    std::iter::successors(Some(pid), parent).take(all.len() + 1).any(|pid| pid == own)
 }
 
 #[cfg(test)]

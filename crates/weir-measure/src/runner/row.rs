@@ -1,6 +1,6 @@
 //! One row of a script: the stage made of the processes that ran one command.
 
-use crate::attribution::{Files, Group, Peers, shared};
+use crate::attribution::{Files, Group, Peers, Places, shared};
 use std::path::PathBuf;
 use weir_doctor::facts::{Dry, Evidence, Flushes, Io, Stage};
 use weir_doctor::partition::{Samples, Sums};
@@ -98,6 +98,7 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         times_asleep: groups.iter().map(|group| group.times_asleep).sum(),
         peer: Peers::longest(groups.iter().map(|group| &group.peers)),
         files: Files::of(groups.iter().map(|group| &group.files)),
+        lines: Places::of(groups.iter().map(|group| &group.places)),
         flushes: groups.iter().fold(Flushes::default(), |sum, g| sum.plus(g.files.flushes)),
         data_readers: groups.iter().filter(|group| reads_data(group)).count() as u64,
         shared_file: shared(groups.iter().map(|group| &group.reads)),

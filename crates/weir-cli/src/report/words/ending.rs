@@ -1,7 +1,7 @@
 //! Sentences on how stages ended, where that needs saying.
 
 use super::LONGEST;
-use super::groups::line;
+use super::lines::line;
 use weir_command::units::signal_name;
 use weir_command::units::words::stage;
 use weir_command::widths::cut;

@@ -1,12 +1,13 @@
 //! The groups of a run in sentences: the share of the time that each took, and what held it up.
 
+use super::lines::{own_lines, place};
 use super::verdict::{beside_others, named, numbered};
 use super::{LONGEST, all_cpus, mark_word};
 use weir_command::units::seconds;
 use weir_command::units::words::{count, cpus, mean_time, percent, stage};
 use weir_command::widths::cut;
 use weir_doctor::diagnosis::Diagnosis;
-use weir_doctor::facts::{Evidence, FoundGroup, Line, Run, Unseen};
+use weir_doctor::facts::{Evidence, FoundGroup, Run, Unseen};
 use weir_doctor::graph::{CriticalPath, Jobs, Link};
 use weir_doctor::groups::{GroupFinding, Inside, MoreJobs, Part};
 use weir_doctor::load::PipeSide;
@@ -27,7 +28,11 @@ pub(super) fn groups(run: &Run, found: &Diagnosis) -> String {
         let group = &run.groups[part.group];
         let held = why(group, &found.groups[part.group]).unwrap_or_default();
         let own = match group.is_parent() {
-            true => format!(", its own work {}", seconds(group.own_ns())),
+            true => format!(
+                ", its own work {}{}",
+                seconds(group.own_ns()),
+                group.run.stages.first().map_or_else(String::new, own_lines)
+            ),
             false => String::new(),
         };
         let who = self::group(run, part.group);
@@ -217,19 +222,6 @@ fn described(group: &FoundGroup) -> String {
     match about.is_empty() {
         true => short(&group.name),
         false => format!("{} ({})", short(&group.name), about.join(", ")),
-    }
-}
-
-/// `line 14 of report.sh`.
-pub fn place(group: &FoundGroup) -> Option<String> {
-    group.line.as_ref().map(line)
-}
-
-/// `line 14 of report.sh`.
-pub(super) fn line(line: &Line) -> String {
-    match line.script.as_str() {
-        "" => format!("line {}", line.line),
-        script => format!("line {} of {}", line.line, printable(script)),
     }
 }
 

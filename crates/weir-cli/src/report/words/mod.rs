@@ -3,6 +3,7 @@
 mod advice;
 mod ending;
 mod groups;
+mod lines;
 pub mod outside;
 mod phases;
 mod tools;
@@ -10,7 +11,8 @@ mod verdict;
 
 pub use advice::{advice, with_gain};
 pub use ending::{failed_last, failed_others, remark};
-pub use groups::{name, place, unseen, why};
+pub use groups::{name, unseen, why};
+pub use lines::place;
 pub use phases::{phase_names, phases};
 pub use verdict::{left_open, left_output, verdict};
 

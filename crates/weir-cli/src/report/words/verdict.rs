@@ -1,6 +1,7 @@
 //! The verdict in sentences, one a line: what held the run up, what else took CPU time from it, and the next
 //! limit.
 
+use super::lines::own_lines;
 use super::{LONGEST, all_cpus, outside, part_list, quota, started};
 use weir_command::units::binary;
 use weir_command::units::words::{
@@ -14,7 +15,15 @@ use weir_doctor::verdict::{Bottleneck, Busy, Finding, Verdict};
 
 /// Returns the verdict on a run.
 pub fn verdict(run: &Run, verdict: &Verdict) -> String {
-    numbered(run, verdict, Some(0))
+    let text = numbered(run, verdict, Some(0));
+    let Some(culprit) = verdict.culprit.as_ref().filter(|_| run.script) else { return text };
+    // Which lines of a shell: of a group the words about the group tell it.
+    let stage = &run.stages[culprit.stage];
+    let who = format!("held up by {}", named(run, culprit.stage, Some(0)));
+    match text.strip_prefix(&who) {
+        Some(rest) => format!("{who}{}{rest}", own_lines(stage)),
+        None => text,
+    }
 }
 
 /// Returns the verdict on a part of a run, whose first stage has this position in the run; `None` where
@@ -188,8 +197,8 @@ fn around(run: &Run, around: &CpuCause) -> String {
     match around {
         CpuCause::Throttled { cpus, share } => quota(*cpus, *share),
         CpuCause::Others(used) => {
-            let named = run.neighbours.iter();
-            let named = named.map(|it| format!("{} {}", it.program, cpus(it.cpus)));
+            // Of another time than the figure, so without theirs.
+            let named = run.neighbours.iter().map(|it| it.program.as_str());
             let named = named.collect::<Vec<_>>().join(", ");
             let named = if named.is_empty() { named } else { format!(" (most: {named})") };
             format!("other processes used {} of {}{named}", cpus(*used), all_cpus(run))
