@@ -15,7 +15,11 @@ const MOST_LINES: usize = 3;
 pub(super) fn own_lines(stage: &Stage) -> String {
     let lines = &stage.lines;
     let all_ns: u64 = lines.iter().map(|line| line.own_ns).sum();
-    if all_ns < ENOUGH_NS || lines.iter().all(|time| time.line.line <= 1 && time.function.is_none())
+    // Another program may have come after the bash, by exec.
+    let most = all_ns * 2 >= stage.times.work_cpu_ns();
+    if !most
+        || all_ns < ENOUGH_NS
+        || lines.iter().all(|time| time.line.line <= 1 && time.function.is_none())
     {
         return String::new();
     }
