@@ -74,7 +74,10 @@ fn shape_of(seen: &[SeenProcess], starter: usize) -> Option<Shape> {
         .collect();
     // The jobs of a build below it are others.
     let inner = |at: usize| above(seen, at).any(|above| jobs.iter().any(|it| it.process == above));
-    if jobs.len() < FEW || (0..seen.len()).any(|at| runs_jobs(&seen[at].program) && inner(at)) {
+    // A copy of a job that became nothing else may have the name that the job had before.
+    let is_other =
+        |at: usize| runs_jobs(&seen[at].program) && seen[at].executed != seen[starter].executed;
+    if jobs.len() < FEW || (0..seen.len()).any(|at| is_other(at) && inner(at)) {
         return None;
     }
     jobs.sort_by_key(|job| job.start_ns);
@@ -199,6 +202,11 @@ mod tests {
         // With another job at work, a build did not wait for what this one needs.
         assert!(shape(&straggler("make -j2")).expect("jobs").longest_first_ns.is_some());
         assert_eq!(shape(&straggler("mytool")), None);
+        let mut shim = straggler("xargs -P2 -n1 burn");
+        shim.push(process(Some(6), "xargs -P2 -n1 burn", (2020, 2030)));
+        assert!(shape(&shim).expect("jobs").longest_first_ns.is_some(), "a copy of the shim");
+        shim.push(process(Some(6), "make -j4", (2020, 2030)));
+        assert_eq!(shape(&shim), None, "whose jobs are others");
     }
 
     /// A linker needs what the compilers made, and equal jobs have no better order.
