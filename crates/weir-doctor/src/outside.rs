@@ -22,6 +22,8 @@ pub enum Limit {
         program: String,
         /// Its id.
         pid: i32,
+        /// What it said of itself in place of its arguments.
+        title: Option<String>,
         /// The parts of its time that are worth mentioning, the largest first, as shares of the run.
         parts: Vec<(BusyPart, f64)>,
     },
@@ -91,7 +93,8 @@ fn of_process(share: &dyn Fn(u64) -> f64, process: &OutsideProcess) -> Limit {
         let parts = parts.into_iter().take(2).map(|(part, ns)| (part, share(ns))).enumerate();
         let worth = parts.filter(|(at, (_, share))| *at == 0 || *share >= WORTH);
         let parts = worth.map(|(_, part)| part).collect();
-        Limit::Process { program: process.program.clone(), pid: process.pid, parts }
+        let title = process.title.clone();
+        Limit::Process { program: process.program.clone(), pid: process.pid, title, parts }
     })
 }
 

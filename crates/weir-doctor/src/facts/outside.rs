@@ -13,6 +13,8 @@ pub struct OutsideProcess {
     pub program: String,
     /// The id of that process.
     pub pid: i32,
+    /// What it said of itself for longest in place of its arguments, without its name.
+    pub title: Option<String>,
     /// The time for which the stage waited, by the state of the process and its descendants.
     pub times: Times,
     /// Number of samples behind this.

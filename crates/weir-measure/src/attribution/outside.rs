@@ -14,7 +14,7 @@ use weir_doctor::facts::{OutsideProcess, Peer, PeerKind, TcpWaits};
 use weir_doctor::partition::Samples;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
-use weir_sys::proc::{Descriptor, borrow, children, descriptor, identity, tasks};
+use weir_sys::proc::{Descriptor, borrow, children, descriptor, identity, tasks, words};
 
 /// Most sockets of a group that are tracked; time on others is not counted.
 const MOST_SOCKETS: usize = 16;
@@ -160,6 +160,8 @@ struct Watched {
     looks: u64,
     /// Names of the processes that were found in the state that counted, and for how long.
     seen: BTreeMap<Pid, (String, u64)>,
+    /// What they said of themselves in place of their arguments, and for how long.
+    titles: BTreeMap<String, u64>,
     peers: Peers,
     files: Files,
 }
@@ -173,6 +175,7 @@ impl Watched {
             samples: Samples::default(),
             looks: 0,
             seen: BTreeMap::new(),
+            titles: BTreeMap::new(),
             peers: Peers::default(),
             files: Files::default(),
         }
@@ -211,6 +214,9 @@ impl Watched {
         let Some((pid, look)) = among.iter().find(|(_, look)| look.state == state) else { return };
         let name = || identity(*pid).map_or_else(String::new, |identity| identity.name);
         self.seen.entry(*pid).or_insert_with(|| (name(), 0)).1 += weight_ns;
+        if let Some(title) = title(*pid) {
+            *self.titles.entry(title).or_default() += weight_ns;
+        }
         match look.awaited {
             Some(Awaited::Socket { fd, writes, alone: true }) if depth < MOST_BEHIND => {
                 self.peers.depth = depth + 1;
@@ -255,12 +261,26 @@ impl Watched {
         Some(OutsideProcess {
             program: program.clone(),
             pid: *pid,
+            title: self.titles.iter().max_by_key(|(_, ns)| **ns).map(|(title, _)| title.clone()),
             times: self.samples.divide_wall(total_ns),
             samples: self.samples.count(),
             peer: Peers::longest([&self.peers].into_iter()).map(Box::new),
             file: self.files.longest().into_iter().next(),
         })
     }
+}
+
+/// Returns what a process says of itself in place of its arguments, as servers do that serve each client by
+/// a process: `postgres: joe shop [local] UPDATE waiting`.
+fn title(pid: Pid) -> Option<String> {
+    const MOST_BYTES: usize = 256;
+    let words = words(pid, MOST_BYTES);
+    let mut said = words.into_iter().filter(|word| !word.is_empty());
+    let title = said.next().filter(|_| said.next().is_none())?;
+    title
+        .split_once(": ")
+        .filter(|(name, _)| !name.contains(['/', ' ']))
+        .map(|(_, rest)| rest.to_owned())
 }
 
 #[cfg(test)]

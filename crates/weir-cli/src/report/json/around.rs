@@ -86,6 +86,7 @@ fn process(process: &OutsideProcess) -> Value {
     let head = json!({
         "program": process.program,
         "pid": process.pid,
+        "title": process.title,
         "samples": process.samples,
         "cpu_s": seconds(times.cpu_ns),
         "runq_s": seconds(times.queue_ns),

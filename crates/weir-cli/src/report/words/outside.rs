@@ -1,7 +1,8 @@
 //! Sentences on what a stage waited for outside the run.
 
-use super::part_list;
+use super::{LONGEST, part_list};
 use weir_command::units::words::{percent, short_time};
+use weir_command::widths::cut;
 use weir_doctor::facts::{FileAccess, FileWait, FileWaitKind, Peer, PeerKind};
 use weir_doctor::outside::{Delay, Limit};
 
@@ -10,13 +11,15 @@ use weir_doctor::outside::{Delay, Limit};
 pub fn held_up(peer: &Peer, limit: &Limit, name: &str, share: f64) -> String {
     let far = peer_name(peer);
     let (who, waited) = match limit {
-        Limit::Process { program, pid, parts } => {
+        Limit::Process { program, pid, title, parts } => {
+            let title = title.as_ref().map(|title| format!(" ({})", cut(title, LONGEST)));
+            let title = title.unwrap_or_default();
             let via = match (&peer.program, peer.pid) {
                 (Some(program), Some(its)) if its != *pid => format!(" through {program} {its}"),
                 _ => String::new(),
             };
             return format!(
-                "held up by process {program} {pid}, outside the pipeline: {} of the time; {name} waited \
+                "held up by process {program} {pid}{title}, outside the pipeline: {} of the time; {name} waited \
                  for it{via}",
                 part_list(parts)
             );
@@ -40,7 +43,7 @@ pub fn finding(peer: &Peer, limit: &Limit) -> String {
     let tcp = peer.tcp.unwrap_or_default();
     let trip = short_time(tcp.last.rtt_ns.max(tcp.last.min_rtt_ns));
     match limit {
-        Limit::Process { program, pid, parts } => {
+        Limit::Process { program, pid, parts, .. } => {
             format!("process {program} {pid}: {} of the time", part_list(parts))
         }
         Limit::Loss(Some(share)) => {
