@@ -63,9 +63,13 @@ impl Product {
         beside.filter(|path| path.is_file()).or_else(|| find_program(Path::new(self.binary)))
     }
 
-    /// The line that installs it.
-    fn installs(&self) -> String {
-        format!("cargo install --locked --git {} {}-cli", env!("CARGO_PKG_REPOSITORY"), self.binary)
+    /// What installs it: a release has all binaries.
+    fn installs() -> &'static str {
+        concat!(
+            "curl -fsSL ",
+            env!("CARGO_PKG_REPOSITORY"),
+            "/releases/latest/download/install.sh | sh"
+        )
     }
 
     fn exec(&self, words: &[OsString]) -> Fault {
@@ -73,7 +77,7 @@ impl Product {
             return Fault::failed(format!(
                 "'weir {}' is not installed; to install it: {}",
                 self.verb,
-                self.installs()
+                Product::installs()
             ));
         };
         let word = self.is_word.then(|| self.verb.into());
@@ -102,7 +106,7 @@ pub fn listed(command: Command) -> Command {
     PRODUCTS.iter().fold(command, |command, product| {
         let mut about = product.about.to_owned();
         if product.path().is_none() {
-            about += &format!(" (not installed: {})", product.installs());
+            about += &format!(" (not installed: {})", Product::installs());
         }
         command.subcommand(Command::new(product.verb).about(about))
     })

@@ -270,3 +270,51 @@ fn a_command_that_follows_advice_does_the_same_in_less_time() {
         assert_eq!(pipeline(&wanted).output.stdout, ran.output.stdout);
     });
 }
+
+/// "waiting for the disk" left open that each row was one transaction of its own.
+#[test]
+fn who_waits_for_the_disk_after_each_write_is_told_so() {
+    truth(|| {
+        if !have(&[python()]) {
+            return;
+        }
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let file = directory.path().join("rows");
+        let script = "import os, sys, time\n\
+            f = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)\n\
+            end = time.monotonic() + 2\n\
+            while time.monotonic() < end:\n os.write(f, b'x' * 100)\n os.fsync(f)\n";
+        std::fs::write(directory.path().join("rows.py"), script).expect("written");
+        let ran = pipeline(&format!(
+            "{} {}/rows.py {} | cat",
+            python(),
+            directory.path().display(),
+            file.display()
+        ));
+        let stage = &ran.json["stages"][0];
+        if stage["blocked_other"]["disk_s"].as_f64() < Some(0.2) {
+            eprintln!("SKIPPED: to flush a file takes no time here");
+            return;
+        }
+        let wait = &stage["files"][0];
+        assert_eq!((&wait["access"], wait["path"].as_str()), (&"flush".into(), file.to_str()));
+        assert!(stage["flushes"]["times_at_least"].as_u64() >= Some(20), "{stage}");
+        assert!(ran.stderr().contains("the disk to flush "), "{}", ran.stderr());
+    });
+}
+
+/// "other processes used 1.8 of 2 CPUs" did not tell whom to ask.
+#[test]
+fn who_uses_the_other_cpus_is_named() {
+    let _alone = alone();
+    if !have(&[python()]) {
+        return;
+    }
+    let _hogs = Hogs::start(2 * std::thread::available_parallelism().map_or(1, usize::from));
+    let burn =
+        "import time\nend = time.process_time() + 1.5\nwhile time.process_time() < end: pass";
+    let ran = pipeline(&format!("{} -c '{burn}' | cat", python()));
+    let others = ran.json["host"]["others"].as_array().expect("programs");
+    assert!(!others.is_empty(), "{}", ran.json["host"]);
+    assert!(ran.stderr().contains("(most: "), "{}", ran.stderr());
+}

@@ -95,3 +95,16 @@ fn a_build_s_failing_recipe_is_named() {
         .map(|command| format!("its last command: {command} ended with status 2"));
     assert!(named.iter().any(|said| ran.stderr().contains(said)), "{}", ran.stderr());
 }
+
+/// A script that asks for the first line failed with 141, and nothing said that this is harmless.
+#[test]
+fn a_writer_that_was_cut_off_under_pipefail_is_no_failure() {
+    let ran = weir_run(&["--pipefail", "yes | head -1"]);
+    assert_eq!(ran.code(), 141);
+    let sentence = "status 141: 1 yes was ended by SIGPIPE: the stage after it had what it wanted, which is \
+                    harmless, and pipefail made it the status";
+    assert!(ran.stderr().contains(sentence), "{}", ran.stderr());
+    let ran = weir_run(&["yes | head -1"]);
+    assert_eq!(ran.code(), 0);
+    assert!(!ran.stderr().contains("141"), "{}", ran.stderr());
+}

@@ -85,13 +85,11 @@ fn a_binary_is_found_beside_weir_then_in_path() {
 #[test]
 fn what_is_not_installed_is_named_with_the_line_that_installs_it() {
     let place = Place::new();
-    for (verb, package) in
-        [("bench", "weir-bench-cli"), ("history", "weir-bench-cli"), ("net", "weir-net-cli")]
-    {
+    for verb in ["bench", "history", "net"] {
         let output = place.bash(&format!("exec \"$WEIR\" {verb} --absent"));
         let expected = format!(
-            "weir: 'weir {verb}' is not installed; to install it: cargo install --locked --git \
-             https://github.com/weir-project/weir {package}\n"
+            "weir: 'weir {verb}' is not installed; to install it: curl -fsSL \
+             https://github.com/weir-project/weir/releases/latest/download/install.sh | sh\n"
         );
         assert_eq!((said(&output), output.status.code()), (expected, Some(1)));
     }
@@ -102,7 +100,7 @@ fn what_is_not_installed_is_named_with_the_line_that_installs_it() {
         let line = help.lines().find(|line| line.trim_start().starts_with(&format!("{verb} ")));
         line.unwrap_or_else(|| panic!("{verb} in {help}")).to_owned()
     };
-    assert!(help.contains("(not installed: cargo install"), "{help}");
+    assert!(help.contains("(not installed: curl -fsSL"), "{help}");
     assert!(!of("net").contains("not installed"), "{help}");
 }
 

@@ -382,4 +382,24 @@ mod tests {
         served.write_all(b"x").expect("written");
         assert_eq!(Peers::longest([].into_iter()), None);
     }
+
+    /// A server's process for one client was told by its program only.
+    #[test]
+    fn what_a_process_says_of_itself_is_its_title() {
+        let mut perl = Command::new("perl");
+        perl.args(["-e", "$0 = 'postgres: joe shop LOCK waiting'; sleep 100"]);
+        let Ok(mut child) = perl.stdout(Stdio::piped()).spawn() else {
+            eprintln!("SKIPPED: perl is not installed");
+            return;
+        };
+        let pid = child.id() as Pid;
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while title(pid).is_none() && std::time::Instant::now() < until {
+            std::thread::yield_now();
+        }
+        let found = title(pid);
+        child.kill().and_then(|()| child.wait()).expect("ended");
+        assert_eq!(found.as_deref(), Some("joe shop LOCK waiting"));
+        assert_eq!(title(std::process::id() as Pid), None);
+    }
 }

@@ -3,7 +3,6 @@
 use super::bytes::Hint;
 use super::job::{Job, StageSpec};
 use super::left::{LEFT_NS, LeftBehind};
-use super::neighbours::MUCH_CPUS;
 use super::{RunningJob, bytes, sums};
 use crate::attribution::{Group, Peers, Sampler, counted, ending};
 use crate::hot::Profiler;
@@ -218,9 +217,7 @@ impl RunningJob {
         let groups = self.sampler.population.groups.iter();
         // Before the groups, which have the same surroundings.
         self.around.set(&mut run, groups.map(Group::unreaped_ns).sum(), busiest);
-        if run.host.others_cpus.is_some_and(|cpus| cpus >= MUCH_CPUS) {
-            run.neighbours = self.neighbours.busiest(|pid| self.sampler.population.has(pid));
-        }
+        run.neighbours = self.neighbours.busiest(&run.host, |pid| self.sampler.population.has(pid));
         if job.script {
             super::script::fill(&mut run, &self.sampler, self.limit_bytes, job);
         } else {

@@ -8,7 +8,7 @@ use crate::host_cpu::HostCpu;
 use crate::machine;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use weir_doctor::facts::Neighbour;
+use weir_doctor::facts::{Host, Neighbour};
 use weir_sys::Pid;
 use weir_sys::cpu::ticks_ns;
 use weir_sys::proc::{ProcContents, Stat, name, processes};
@@ -22,7 +22,7 @@ const IDLE: f64 = 0.25;
 /// Most programs that are named.
 const MOST_NAMED: usize = 2;
 /// A program that used fewer CPUs is not named.
-pub(super) const MUCH_CPUS: f64 = 0.1;
+const MUCH_CPUS: f64 = 0.1;
 
 /// The processes of the host as they were while no CPU was idle.
 #[derive(Debug)]
@@ -57,8 +57,9 @@ impl Neighbours {
     }
 
     /// Returns the programs outside of the run that used most CPU time since, the most first.
-    pub fn busiest(&self, is_inside: impl Fn(Pid) -> bool) -> Vec<Neighbour> {
-        let Some((at, before)) = &self.before else { return Vec::new() };
+    pub fn busiest(&self, host: &Host, is_inside: impl Fn(Pid) -> bool) -> Vec<Neighbour> {
+        let few = host.others_cpus.is_none_or(|cpus| cpus < MUCH_CPUS);
+        let Some((at, before)) = self.before.as_ref().filter(|_| !few) else { return Vec::new() };
         let wall_ns = at.elapsed().as_nanos().max(1) as f64;
         let now = all();
         let mut programs: BTreeMap<String, u64> = BTreeMap::new();
