@@ -48,7 +48,7 @@ pub(super) fn fewer_processes(run: &Run, verdict: &Verdict, position: usize) -> 
 }
 
 /// Fewer flushes than this are not one after each piece of work.
-const MANY_FLUSHES: u64 = 20;
+const MANY_FLUSHES: u64 = 8;
 /// The least share of the run after which waits for a CPU count as theirs.
 const SOME_FLUSHING: f64 = 0.05;
 /// Flushes that took a smaller share of the run do not hold it up.

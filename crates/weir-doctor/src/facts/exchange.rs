@@ -29,6 +29,9 @@ pub struct Exchange {
     pub together_ns: u64,
     /// How often each of them was put on a CPU, at most.
     pub turns: u64,
+    /// How often each of them read and wrote, at most; 0 where that is not known. It is put on a CPU less
+    /// often where the answer is there before it waits.
+    pub calls: u64,
     /// Whether a socket joins them, and not two pipes.
     pub by_socket: bool,
 }
@@ -63,6 +66,11 @@ impl Exchange {
         ns as f64 / self.together_ns.max(1) as f64
     }
 
+    /// Returns how often they asked and answered, about.
+    pub fn times(&self) -> u64 {
+        self.turns.max(self.calls)
+    }
+
     /// Returns how long a turn of both takes.
     pub fn each_ns(&self) -> u64 {
         self.together_ns / self.turns.max(1)
@@ -76,7 +84,7 @@ mod tests {
 
     fn exchange(one: [u64; 3], other: [u64; 3]) -> Exchange {
         let both = [stage("bash", one), stage("bc", other)];
-        Exchange { both, together_ns: 1000 * MS, turns: 15_000, by_socket: false }
+        Exchange { both, together_ns: 1000 * MS, turns: 15_000, calls: 0, by_socket: false }
     }
 
     /// A shell that asked `bc` 15,000 questions, one after the other: the shell was blamed, or `bc`.

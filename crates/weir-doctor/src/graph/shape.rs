@@ -74,9 +74,12 @@ fn shape_of(seen: &[SeenProcess], starter: usize) -> Option<Shape> {
         .collect();
     // The jobs of a build below it are others.
     let inner = |at: usize| above(seen, at).any(|above| jobs.iter().any(|it| it.process == above));
-    // A copy of a job that became nothing else may have the name that the job had before.
-    let is_other =
-        |at: usize| runs_jobs(&seen[at].program) && seen[at].executed != seen[starter].executed;
+    // A copy that became nothing else has the name that its parent had before, and no words.
+    let is_other = |at: usize| {
+        let executed = &seen[at].executed;
+        let is_copy = executed.is_empty() || *executed == seen[starter].executed;
+        runs_jobs(&seen[at].program) && !is_copy
+    };
     if jobs.len() < FEW || (0..seen.len()).any(|at| is_other(at) && inner(at)) {
         return None;
     }

@@ -82,7 +82,8 @@ fn two_that_ask_and_answer_are_no_parts_of_the_time() {
     let mut run = run(&[&[stage("bash", 500, 200)], &[stage("bc", 500, 150)]]);
     run.wall_ns = 500 * MS;
     let both = [run.stages[0].clone(), run.stages[1].clone()];
-    run.exchanges = vec![Exchange { both, together_ns: 490 * MS, turns: 5000, by_socket: false }];
+    let (together_ns, turns) = (490 * MS, 5000);
+    run.exchanges = vec![Exchange { both, together_ns, turns, ..Exchange::default() }];
     let parts = parts(&run);
     assert!(parts.is_empty() && whole(&run, &parts).is_none());
     assert_eq!(verdict::judge(&run).finding, Finding::LockStep(0));

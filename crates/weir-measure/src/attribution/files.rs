@@ -6,6 +6,7 @@ use crate::sys::memory::read_remote;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_doctor::facts::{FileAccess, FileWait, FileWaitKind, Flushes};
+use weir_doctor::partition::Times;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::{
@@ -101,8 +102,43 @@ impl Files {
         Files::of([self].into_iter())
     }
 
+    /// Returns the longest waits of several groups, and their flushes, as parts of these times: the kernel
+    /// tells how long they were blocked, and samples only for what.
+    pub fn within<'a>(
+        all: impl Iterator<Item = &'a Files> + Clone,
+        times: &Times,
+    ) -> (Vec<FileWait>, Flushes) {
+        let mut waits = Files::merged(all.clone());
+        let mut flushes = all.fold(Flushes::default(), |sum, files| sum.plus(files.flushes));
+        let kinds = [
+            (FileWaitKind::Disk, times.disk_ns),
+            (FileWaitKind::File, times.file_ns),
+            (FileWaitKind::Device, times.device_ns),
+        ];
+        for (kind, total_ns) in kinds {
+            let of_kind = waits.iter_mut().filter(|wait| wait.kind == kind);
+            let seen_ns: u64 = of_kind.map(|wait| wait.waited_ns).sum();
+            let part = |ns: u64| (ns as f64 / seen_ns.max(1) as f64 * total_ns as f64) as u64;
+            for wait in waits.iter_mut().filter(|wait| wait.kind == kind) {
+                wait.waited_ns = part(wait.waited_ns);
+            }
+            if kind == FileWaitKind::Disk {
+                flushes.waited_ns = part(flushes.waited_ns).min(total_ns);
+            }
+        }
+        waits.truncate(MOST_SHOWN);
+        (waits, flushes)
+    }
+
     /// Returns the longest waits of several groups.
-    pub fn of<'a>(all: impl Iterator<Item = &'a Files>) -> Vec<FileWait> {
+    fn of<'a>(all: impl Iterator<Item = &'a Files>) -> Vec<FileWait> {
+        let mut merged = Files::merged(all);
+        merged.truncate(MOST_SHOWN);
+        merged
+    }
+
+    /// Returns the waits of several groups, the longest first.
+    fn merged<'a>(all: impl Iterator<Item = &'a Files>) -> Vec<FileWait> {
         let mut merged: Vec<FileWait> = Vec::new();
         for (_, wait) in all.flat_map(|files| &files.known) {
             match merged.iter_mut().find(|other| other.is_same(wait)) {
@@ -111,7 +147,6 @@ impl Files {
             }
         }
         merged.sort_by_key(|wait| std::cmp::Reverse(wait.waited_ns));
-        merged.truncate(MOST_SHOWN);
         merged
     }
 }

@@ -201,6 +201,11 @@ impl Group {
         self.last_ns = now_ns;
     }
 
+    /// How often its first process read, or wrote if that is less; 0 where that is not known.
+    pub fn calls(&self) -> u64 {
+        self.root.io.map_or(0, |io| io.read_calls.min(io.write_calls))
+    }
+
     /// Whether it was ever seen with several tasks.
     pub fn several(&self) -> bool {
         self.most_tasks > 1

@@ -20,7 +20,9 @@ pub(super) fn exchanges(
     let of = |(one, other, by_socket): (usize, usize, bool)| {
         let both = [one, other].map(|at| row::stage(&label(at), &[groups[at]], None));
         let turns = groups[one].gone.slices.min(groups[other].gone.slices);
-        Exchange { both, together_ns: together_ns(groups[one], groups[other]), turns, by_socket }
+        let calls = groups[one].calls().min(groups[other].calls());
+        let together_ns = together_ns(groups[one], groups[other]);
+        Exchange { both, together_ns, turns, calls, by_socket }
     };
     found.into_iter().map(of).collect()
 }

@@ -4,7 +4,7 @@ use super::bytes::Hint;
 use super::job::{Job, StageSpec};
 use super::left::{LEFT_NS, LeftBehind};
 use super::{RunningJob, bytes, sums};
-use crate::attribution::{Group, Peers, Sampler, counted, ending};
+use crate::attribution::{Files as FileWaits, Group, Peers, Sampler, counted, ending};
 use crate::hot::Profiler;
 use crate::sys::wait::{Reaped, reap};
 use std::collections::HashMap;
@@ -415,8 +415,6 @@ fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {
     stage.times_asleep = group.times_asleep;
     stage.err_ns = group.waits_for_err.1.min(stage.wall_ns);
     stage.peer = Peers::longest(std::iter::once(&group.peers));
-    stage.files = group.files.longest();
-    stage.flushes = group.files.flushes;
     let (census, once) = (sampler.census(), sampler.seen_once());
     stage.started = group.births.started(&group.root.program, stage.wall_ns, &census, once);
     stage.single_task = is_single(ended, group.several_ns, &stage);
@@ -430,6 +428,8 @@ fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {
         group.samples.divide_wall(stage.wall_ns).within(&sums)
     };
     stage.times = group.dry.seen.settle(stage.times, &group.samples);
+    let files = std::iter::once(&group.files);
+    (stage.files, stage.flushes) = FileWaits::within(files, &stage.times);
     stage
 }
 

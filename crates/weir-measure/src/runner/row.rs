@@ -2,7 +2,7 @@
 
 use crate::attribution::{Files, Group, Peers, Places, shared};
 use std::path::PathBuf;
-use weir_doctor::facts::{Dry, Evidence, Flushes, Io, Stage};
+use weir_doctor::facts::{Dry, Evidence, Io, Stage};
 use weir_doctor::partition::{Samples, Sums};
 use weir_doctor::programs::is_relay;
 
@@ -63,6 +63,7 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
     times = dry.settle(times, &samples);
     // Every child that was found is a group of its own.
     times.stage_child_ns = times.child_ns;
+    let (files, flushes) = Files::within(groups.iter().map(|group| &group.files), &times);
     let system_ns = groups
         .iter()
         .map(|group| group.gone.cpu_ns / 1000 * group.root.system_permille)
@@ -97,9 +98,9 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         err_ns: groups.iter().map(|group| group.waits_for_err.1).sum::<u64>().min(wall_ns),
         times_asleep: groups.iter().map(|group| group.times_asleep).sum(),
         peer: Peers::longest(groups.iter().map(|group| &group.peers)),
-        files: Files::of(groups.iter().map(|group| &group.files)),
+        files,
+        flushes,
         lines: Places::of(groups.iter().map(|group| &group.places)),
-        flushes: groups.iter().fold(Flushes::default(), |sum, g| sum.plus(g.files.flushes)),
         data_readers: groups.iter().filter(|group| reads_data(group)).count() as u64,
         shared_file: shared(groups.iter().map(|group| &group.reads)),
         quota: quotas.max_by_key(|held| held.quota.throttled_ns).cloned(),

@@ -148,11 +148,11 @@ fn lock_step(exchange: &Exchange) -> String {
         let on_cpu = percent(exchange.share(stage.times.cpu_ns));
         format!("{} (on CPU {on_cpu})", cut(&stage.label, LONGEST))
     });
-    let each = match exchange.each_ns() {
+    let each = match exchange.together_ns / exchange.times().max(1) {
         ns @ ..1_000_000 => format!("{} us", ns / 1000),
         ns => short_time(ns),
     };
-    let times = rough_count(exchange.turns);
+    let times = rough_count(exchange.times());
     format!(
         "no single bottleneck: {one} and {other} ask and answer in turn, about {times} times, {each} \
          each time: one waits while the other works, and much of that time goes into waking it; more in \
