@@ -18,6 +18,8 @@ pub struct Starts {
     pub each_ns: u64,
     /// The CPU time that each took to start, about: to load its program and what that imports.
     pub loading_ns: u64,
+    /// Whether that follows from what its processes read, and is not what its program takes elsewhere.
+    pub is_seen: bool,
 }
 
 impl Starts {
@@ -31,7 +33,8 @@ impl Starts {
             return None;
         }
         let loading_ns = loading_ns(group, stage)?.min(each_ns);
-        Some(Starts { each_ns, loading_ns })
+        let is_seen = programs::is_loaded_by_reading(&stage.program);
+        Some(Starts { each_ns, loading_ns, is_seen })
     }
 
     /// Whether the start takes much of its time.

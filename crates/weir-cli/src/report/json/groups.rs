@@ -46,7 +46,7 @@ fn group(run: &Run, position: usize, group: &FoundGroup, found: &GroupFinding) -
         "starts": found.starts.map(|starts| {
             json!({
                 "each_s": seconds(starts.each_ns),
-                "loading_s": seconds(starts.loading_ns),
+                "loading_s": starts.is_seen.then(|| seconds(starts.loading_ns)),
             })
         }),
         "stages": stages(of, judged),

@@ -4,7 +4,7 @@ use super::lines::{own_lines, place};
 use super::verdict::{beside_others, named, numbered};
 use super::{LONGEST, all_cpus, mark_word};
 use weir_command::units::seconds;
-use weir_command::units::words::{count, cpus, mean_time, percent, stage};
+use weir_command::units::words::{count, cpus, mean_time, percent, short_time, stage};
 use weir_command::widths::cut;
 use weir_doctor::diagnosis::Diagnosis;
 use weir_doctor::facts::{Evidence, FoundGroup, Run, Unseen};
@@ -189,10 +189,15 @@ fn starting(group: &FoundGroup) -> String {
     }
 }
 
-/// `about 0.18s each, of which loading took about 0.16s`.
+/// `about 0.18s each, of which loading took perhaps 0.16s`.
 fn each(starts: Starts) -> String {
-    let (each, loading) = (mean_time(starts.each_ns), mean_time(starts.loading_ns));
-    format!("{each} each, of which loading took {loading}")
+    let each = mean_time(starts.each_ns);
+    match starts.is_seen {
+        true => {
+            format!("{each} each, of which loading took perhaps {}", short_time(starts.loading_ns))
+        }
+        false => format!("{each} each"),
+    }
 }
 
 /// Returns what held a group up. The stages inside of a stage have no numbers.
