@@ -7,14 +7,14 @@
 use crate::cgroup;
 use std::path::Path;
 use weir_doctor::ending::MemoryKills;
-use weir_sys::proc::{HostFile, number};
+use weir_sys::proc::number;
 
-/// Returns the counts since the control group was made and since the host was started.
-pub fn kills() -> MemoryKills {
+/// Returns the counts since the control group was made and, from `/proc/vmstat`, since the host was started.
+pub fn kills(vmstat: &str) -> MemoryKills {
     let group = cgroup::directories("memory")
         .iter()
         .find_map(|directory| FILES.iter().find_map(|file| count(&directory.join(file))));
-    MemoryKills { group, host: number(&HostFile::VmStat.read(), OOM_KILLS) }
+    MemoryKills { group, host: number(vmstat, OOM_KILLS) }
 }
 
 /// The name of the count.
@@ -23,8 +23,8 @@ const OOM_KILLS: &str = "oom_kill";
 const FILES: [&str; 2] = ["memory.events", "memory.oom_control"];
 
 /// Returns how many there were since `then`.
-pub fn kills_since(then: MemoryKills) -> MemoryKills {
-    let now = kills();
+pub fn kills_since(then: MemoryKills, vmstat: &str) -> MemoryKills {
+    let now = kills(vmstat);
     let grown = |then: Option<u64>, now: Option<u64>| Some(now?.saturating_sub(then?));
     MemoryKills { group: grown(then.group, now.group), host: grown(then.host, now.host) }
 }
@@ -36,6 +36,7 @@ fn count(file: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_sys::proc::HostFile;
 
     #[test]
     fn the_number_is_found_in_all_three_files() {
@@ -49,10 +50,10 @@ mod tests {
     #[test]
     fn counts_grow_and_what_is_not_known_stays_so() {
         let then = MemoryKills { group: None, host: Some(0) };
-        let since = kills_since(then);
-        assert_eq!(since.group, None);
-        assert_eq!(since.host, kills().host);
         let counted = HostFile::VmStat.read();
+        let since = kills_since(then, &counted);
+        assert_eq!(since.group, None);
+        assert_eq!(since.host, kills(&counted).host);
         assert_eq!(since.host.is_some(), counted.contains("\noom_kill "));
     }
 }

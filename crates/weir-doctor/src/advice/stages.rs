@@ -43,7 +43,10 @@ pub(super) fn fewer_processes(run: &Run, verdict: &Verdict, position: usize) -> 
         return None;
     }
     // What that work costs within one process is unknown, but it is not nothing.
-    let gain = Gain::About(estimate(share.min(1.0 - IN_ONE_PROCESS)));
+    // The other stages need their time all the same; those of a script are what the loop starts.
+    let others = limits::without_stage(run, position).filter(|_| !run.script);
+    let gain = estimate(share.min(1.0 - IN_ONE_PROCESS)).min(others.unwrap_or(f64::INFINITY));
+    let gain = Gain::About(gain);
     Some(Advice { kind: AdviceKind::FewerProcesses, stage: Some(position), pipe: None, gain })
 }
 

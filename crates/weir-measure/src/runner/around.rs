@@ -29,13 +29,13 @@ pub(super) struct RunSurroundings {
 
 impl RunSurroundings {
     pub fn sample() -> RunSurroundings {
-        let limits = quota::limits();
+        let (limits, vmstat) = (quota::limits(), HostFile::VmStat.read());
         RunSurroundings {
             cpus: HostCpu::read_beside(&machine::allowed_cpus(), limits.clone()),
             limits,
             memory: own_memory(),
-            pressure: pressure(),
-            kills: oom::kills(),
+            pressure: pressure(&vmstat),
+            kills: oom::kills(&vmstat),
             each: None,
         }
     }
@@ -52,9 +52,10 @@ impl RunSurroundings {
         let mask = machine::allowed_cpus().len().max(1) as f64;
         let smallest = quota::smallest(&self.limits).unwrap_or(f64::INFINITY);
         run.cpus = mask.min(smallest).max(0.01);
-        run.memory_kills = oom::kills_since(self.kills);
+        let vmstat = HostFile::VmStat.read();
+        run.memory_kills = oom::kills_since(self.kills, &vmstat);
         let limits = quota::again(&self.limits);
-        run.host = self.host(run.wall_ns, unreaped_ns, limits.clone());
+        run.host = self.host(run.wall_ns, unreaped_ns, limits.clone(), &vmstat);
         let Some(each) = &self.each else {
             run.quota = quota::between(&self.limits, &limits);
             run.memory_limit = reached_between(&self.memory, &own_memory());
@@ -67,7 +68,7 @@ impl RunSurroundings {
         run.host.others_cpus = None;
     }
 
-    fn host(&self, wall_ns: u64, unreaped_ns: u64, limits: Vec<GroupQuota>) -> Host {
+    fn host(&self, wall_ns: u64, unreaped_ns: u64, limits: Vec<GroupQuota>, vmstat: &str) -> Host {
         let allowed = machine::allowed_cpus();
         let mut host = Host {
             online_cpus: machine::online_cpus(),
@@ -83,7 +84,7 @@ impl RunSurroundings {
             host.idle_cpus = Some(used.idle_cpus);
             host.steal_cpus = Some(used.steal_cpus);
         }
-        let (waited_us, swapped) = pressure();
+        let (waited_us, swapped) = pressure(vmstat);
         let waited_us = waited_us.zip(self.pressure.0).map(|(now, then)| now.saturating_sub(then));
         let share = |us: u64| (us as f64 * 1e3 / wall_ns.max(1) as f64).min(1.0);
         host.memory_pressure = waited_us.map(share);
@@ -95,6 +96,6 @@ impl RunSurroundings {
 
 /// Returns the microseconds in which some task of the host waited for memory, and the pages that were read
 /// from swap, since the host was started.
-fn pressure() -> (Option<u64>, Option<u64>) {
-    (pressure_us(HostFile::MemoryPressure), number(&HostFile::VmStat.read(), "pswpin"))
+fn pressure(vmstat: &str) -> (Option<u64>, Option<u64>) {
+    (pressure_us(HostFile::MemoryPressure), number(vmstat, "pswpin"))
 }
