@@ -39,7 +39,10 @@ mod tests {
             return;
         }
         let path = std::env::temp_dir().join(format!("weir-places-{}", std::process::id()));
-        std::fs::copy(std::env::current_exe().expect("a program"), &path).expect("copied");
+        // By another process: a child of another test could inherit the file while it is open for writing,
+        // and what is open for writing cannot be started.
+        let program = std::env::current_exe().expect("a program");
+        assert!(Command::new("cp").arg(program).arg(&path).status().expect("cp").success());
         let run = || {
             let output = Command::new(&path)
                 .args(["heeds_no_variable", "--nocapture", "--test-threads=1", "-q"])

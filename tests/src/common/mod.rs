@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 use std::cell::RefCell;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -73,6 +74,17 @@ fn crowded(json: &Value) -> Option<String> {
     let share = waited / of(&json["wall_s"]).max(1e-9);
     let many = others >= 0.25 && (share >= 0.05 || of(&json["host"]["idle_cpus"]) < 0.3);
     many.then(|| format!("others used {others:.2} CPUs, stages waited {waited:.2} s for one"))
+}
+
+/// Writes a program that can be started at once: another process writes it, as [`copy_program`] has it.
+pub fn write_program(path: impl AsRef<Path>, text: impl AsRef<[u8]>) {
+    let mut command = Command::new("sh");
+    command.args(["-c", "cat > \"$0\" && chmod 755 \"$0\""]).arg(path.as_ref());
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("sh starts");
+    let mut stdin = child.stdin.take().expect("piped");
+    stdin.write_all(text.as_ref()).expect("written");
+    drop(stdin);
+    assert!(child.wait().expect("it ends").success(), "{} is written", path.as_ref().display());
 }
 
 /// Copies a program, with its mode, to a place from which it can be started at once.

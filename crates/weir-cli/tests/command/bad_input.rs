@@ -1,7 +1,7 @@
 //! Bad input: each case gives a clear sentence and the right status, prints no backtrace, does not
 //! hang, and loses no data.
 
-use crate::common::{WEIR, weir_run};
+use crate::common::{WEIR, weir_run, write_program};
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
@@ -64,8 +64,7 @@ fn a_directory_that_is_named_without_a_slash_is_no_command() {
 fn a_script_without_a_first_line_is_the_shell_s() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("script");
-    std::fs::write(&file, "echo ran $1\n").expect("written");
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("set");
+    write_program(&file, "echo ran $1\n");
     let ran = weir_run(&[&format!("{} it | cat", file.display())]);
     assert_eq!((ran.code(), ran.stdout().as_str()), (0, "ran it\n"), "{}", ran.stderr());
 }

@@ -2,7 +2,7 @@
 //! quotas, peers. Each is known here by construction.
 
 use crate::common::killed::Killed;
-use crate::common::{Ran, WEIR, alone, have, pipeline, python, quota, weir_run_in};
+use crate::common::{Ran, WEIR, alone, have, pipeline, python, quota, weir_run_in, write_program};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -148,13 +148,8 @@ fn a_shell_s_own_errors_stay_as_they_are() {
         "cat nosuchfile > f",
         "cat <&9",
     ];
-    std::fs::write(directory.path().join("badscript"), "#!/nosuch/interpreter\n").expect("written");
-    std::fs::write(directory.path().join("script"), "echo no first line\n").expect("written");
-    for name in ["badscript", "script"] {
-        let path = directory.path().join(name);
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(path, mode).expect("executable");
-    }
+    write_program(directory.path().join("badscript"), "#!/nosuch/interpreter\n");
+    write_program(directory.path().join("script"), "echo no first line\n");
     for text in texts {
         let run = |command: &mut Command| {
             let output = command.current_dir(directory.path()).stdin(Stdio::null()).output();

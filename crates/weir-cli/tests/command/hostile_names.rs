@@ -1,12 +1,11 @@
 //! Text that other people chose (names of processes, files and ports, reports) reaches a terminal
 //! only as text, in every verb.
 
-use crate::common::WEIR;
 use crate::common::port::Place;
 use crate::common::until;
+use crate::common::{WEIR, write_program};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 
 /// Clears the screen, reverses text, begins a control sequence of C1, ends a line, and is not
@@ -47,8 +46,7 @@ fn runs_show_hostile_names_as_text() {
     let place = Place::new();
     let program = place.directory.path().join(hostile());
     let text = "#!/bin/bash\nn=0; while [ $n -lt 60000 ]; do n=$((n+1)); done; echo done\n";
-    std::fs::write(&program, text).expect("written");
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("set");
+    write_program(&program, text);
     let dot = [b"./", HOSTILE].concat();
     let stage = OsStr::from_bytes(&dot);
     let bar = OsStr::new("|");

@@ -1,8 +1,7 @@
 //! Verbs that have binaries of their own: `weir` runs them, found beside itself, then in PATH.
 
-use crate::common::WEIR;
 use crate::common::port::said;
-use std::os::unix::fs::PermissionsExt;
+use crate::common::{WEIR, write_program};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -32,9 +31,7 @@ impl Place {
     }
 
     fn put(&self, program: &str) {
-        let path = self.path(program);
-        std::fs::write(&path, TELLS).expect("written");
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("executable");
+        write_program(self.path(program), TELLS);
     }
 
     /// Runs a script in which `$WEIR` is the command.

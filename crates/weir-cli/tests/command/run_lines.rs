@@ -2,7 +2,7 @@
 //! program's name is not called exact. What bash takes from its environment holds
 //! (docs/contracts/run.md).
 
-use crate::common::{WEIR, alone, bound, have, pipeline, weir_run};
+use crate::common::{WEIR, alone, bound, have, pipeline, weir_run, write_program};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -171,13 +171,10 @@ fn options_from_the_file_that_zsh_reads_hold() {
 /// A program was not found, or another one, where a shell has a rule of its own for looking.
 #[test]
 fn programs_are_looked_for_as_a_shell_does() {
-    use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("bin/uname");
     std::fs::create_dir(directory.path().join("bin")).expect("made");
-    std::fs::write(&program, "#!/bin/sh\necho mine\n").expect("written");
-    let may = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&program, may).expect("set");
+    write_program(&program, "#!/bin/sh\necho mine\n");
     let home = ("HOME", directory.path().to_str());
     as_shell("bash", &[("PATH", Some("~/bin:/usr/bin:/bin")), home], "uname | cat");
     as_shell("bash", &[("PATH", Some("~/bin:/usr/bin:/bin")), home], "uname > /dev/null | cat");

@@ -1,8 +1,7 @@
 //! The first screen of `weir run`: it fits the terminal, failures stand out, and a person who waits
 //! sees that something happens.
 
-use crate::common::{WEIR, have, weir_run};
-use std::os::unix::fs::PermissionsExt;
+use crate::common::{WEIR, have, weir_run, write_program};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -304,9 +303,7 @@ fn a_script_and_a_build_are_looked_into() {
     let slow = "perl -e 'select(undef,undef,undef,.3)'";
     let path = |name: &str| directory.path().join(name).display().to_string();
     let slower = slow.replace(".3", ".5");
-    std::fs::write(path("report.sh"), format!("#!/bin/sh\n{slower} | cat\n{slow}\nexit 4\n"))
-        .expect("written");
-    std::fs::set_permissions(path("report.sh"), PermissionsExt::from_mode(0o755)).expect("set");
+    write_program(path("report.sh"), format!("#!/bin/sh\n{slower} | cat\n{slow}\nexit 4\n"));
     let sh = path("report.sh");
     let text = format!("sh {sh}");
     let redirected = format!("sh {sh} > {}", path("out"));

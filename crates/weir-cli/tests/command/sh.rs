@@ -1,6 +1,6 @@
 //! `weir sh` against bash: `weir sh` does with the same words what bash does, and it reports.
 
-use crate::common::{WEIR, bound, have, schema};
+use crate::common::{WEIR, bound, have, schema, write_program};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -457,9 +457,7 @@ fn it_stands_where_a_shell_is_configured() {
     assert_eq!(make(link.to_str().expect("UTF-8")), bash);
     assert_eq!(place.reports().len(), 4);
     let script = place.path().join("first-line");
-    std::fs::write(&script, format!("#!/usr/bin/env -S {WEIR} sh\necho \"$@\"; exit 3\n"))
-        .expect("written");
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("set");
+    write_program(&script, format!("#!/usr/bin/env -S {WEIR} sh\necho \"$@\"; exit 3\n"));
     let mut command = Command::new(&script);
     command.args(["a b", "c"]).current_dir(place.path()).env("WEIR_REPORT", "report.jsonl");
     let (status, out, err) = gave(command.env_remove("WEIR_SH").env_remove("GITHUB_ACTIONS"), "");

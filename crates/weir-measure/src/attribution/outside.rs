@@ -336,8 +336,11 @@ mod tests {
 
     #[test]
     fn a_server_that_sleeps_is_asleep() {
-        let (mut server, near) = server("echo up >&0; exec sleep 60");
-        (&near).read_exact(&mut [0; 3]).expect("up");
+        let (mut server, near) = server("exec sleep 60");
+        let pid = server.id() as Pid;
+        while identity(pid).is_none_or(|identity| identity.name != "sleep") {
+            std::thread::yield_now();
+        }
         let peer = noted(&near);
         server.kill().expect("killed");
         server.wait().expect("waited");
@@ -359,10 +362,14 @@ mod tests {
         let address = listener.local_addr().expect("known");
         let near = std::net::TcpStream::connect(address).expect("connected");
         let _far = listener.accept().expect("accepted");
-        let mut peers = Peers::default();
-        (0..4).for_each(|_| peers.note(me(), (near.as_raw_fd(), false), MS, &|_| true));
-        let peer = Peers::longest([&peers].into_iter()).expect("a peer");
-        assert_eq!((peer.kind, peer.pid, peer.tcp), (PeerKind::Local, Some(me()), None));
+        // A process that another test is just starting still has it open too.
+        let found = || {
+            let mut peers = Peers::default();
+            (0..4).for_each(|_| peers.note(me(), (near.as_raw_fd(), false), MS, &|_| true));
+            let peer = Peers::longest([&peers].into_iter()).expect("a peer");
+            (peer.kind, peer.pid, peer.tcp) == (PeerKind::Local, Some(me()), None)
+        };
+        assert!((0..100).any(|_| found()));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::confines::Confines;
 use crate::program::may_move_uncounted;
 use before::Before;
 use rustix::io::Errno;
-use script::script_of;
+pub use script::script_of;
 use weir_doctor::facts::Io;
 use weir_doctor::programs::is_posix_shell;
 use weir_doctor::state::TaskState;

@@ -51,10 +51,14 @@ impl ProcessRecord {
 
     /// Takes what a later sample showed. What the kernel does not show any more stays.
     pub fn take_sample(&mut self, sample: &ProcessRecord) {
-        self.program.clone_from(&sample.program);
-        self.command.clone_from(&sample.command);
+        // An ended process shows its program and no arguments, or nothing.
+        let other = !sample.program.is_empty() && self.program != sample.program;
+        if other || !sample.command.is_empty() {
+            self.program.clone_from(&sample.program);
+            self.command.clone_from(&sample.command);
+            self.script.clone_from(&sample.script);
+        }
         self.locale.clone_from(&sample.locale);
-        self.script.clone_from(&sample.script);
         self.io = sample.io.or(self.io);
         self.system_permille = sample.system_permille;
         self.waited = sample.waited;

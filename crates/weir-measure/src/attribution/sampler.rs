@@ -12,7 +12,7 @@ use super::course::{Course, GroupTick};
 use super::dry::DryTimes;
 use super::group::{Group, describe, hints, input, is_due};
 use super::pipes::{Fill, PipeWatch};
-use super::process::{Process, TaskSample, combine};
+use super::process::{Process, TaskSample, combine, script_of};
 use super::rows;
 use super::tree::Discovery;
 use crate::lives::{Adopted, Life, Lives};
@@ -83,6 +83,18 @@ impl Sampler {
             lives.add(pid, group, now_ns);
         }
         group
+    }
+
+    /// Describes the first process of a group by the arguments with which this process started it, until a
+    /// sample shows what it is.
+    pub fn describe(&mut self, group: usize, words: &[String]) {
+        let root = &mut self.population.groups[group].root;
+        // As the kernel names a program.
+        const NAME_BYTES: usize = 15;
+        let name = words.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
+        root.program = name.chars().take(NAME_BYTES).collect();
+        root.command = words.join(" ");
+        root.script = script_of(std::process::id() as Pid, words);
     }
 
     /// Samples processes that run already, each a group of its own, parents before their children.

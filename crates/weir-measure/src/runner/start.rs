@@ -122,6 +122,10 @@ impl RunningJob {
     ) -> LiveStage {
         let pid = child.id() as Pid;
         let group = self.sampler.add_group(pid, ends, start_ns);
+        if job.script {
+            // It may be over before the first sample.
+            self.sampler.describe(group, &words_of(&job.stages[position].launch));
+        }
         if let Some(profiler) = &mut self.profiler {
             profiler.attach(pid, (!job.script).then_some(position));
         }
@@ -289,6 +293,16 @@ fn interpreter_fault(script: &Path) -> Option<String> {
         true => format!("its lines end with CR LF, so its first line names no '{shown}'"),
         false => format!("its first line names '{shown}', which is not installed"),
     })
+}
+
+/// Returns the arguments that a program has once it is started: of a script, what its first line names
+/// comes before them. None for a text of the shell.
+fn words_of(launch: &Launch) -> Vec<String> {
+    let Launch::Exec { argv, .. } = launch else { return Vec::new() };
+    let interpreter = argv.first().and_then(|program| first_line(Path::new(program)));
+    let before = interpreter.unwrap_or_default();
+    let before = before.iter().map(|word| String::from_utf8_lossy(word).into_owned());
+    before.chain(argv.iter().map(|word| word.to_string_lossy().into_owned())).collect()
 }
 
 /// Returns the words behind `#!` in the first line of a script; `None` for other files.

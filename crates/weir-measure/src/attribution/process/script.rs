@@ -6,7 +6,7 @@ use weir_sys::Pid;
 use weir_sys::proc::{current_directory, link, regular};
 
 /// Returns the file that a shell with these arguments reads as its script.
-pub(super) fn script_of(pid: Pid, words: &[String]) -> Option<PathBuf> {
+pub fn script_of(pid: Pid, words: &[String]) -> Option<PathBuf> {
     let Some(file) = script_word(words) else {
         // `bash < script`: what it reads are its commands, unless it was given others.
         let (shell, rest) = words.split_first()?;
