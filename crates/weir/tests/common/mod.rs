@@ -8,6 +8,7 @@ use seccompiler::{
 };
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,18 +18,31 @@ use weir::{Handle, Pool, PoolOptions};
 pub const ROLE_TEST: &str = "in_a_role";
 const ROLE: &str = "WEIR_TEST_ROLE";
 
+/// The test that plays the roles of the file from which this is called: in a program of several files each
+/// has one.
+#[track_caller]
+fn role_test() -> String {
+    let file = Path::new(std::panic::Location::caller().file());
+    let is_alone = file.parent().is_some_and(|parent| parent.ends_with("tests"));
+    let module = file.file_stem().filter(|_| !is_alone).and_then(|stem| stem.to_str());
+    module.map_or_else(|| ROLE_TEST.to_owned(), |module| format!("{module}::{ROLE_TEST}"))
+}
+
 /// Starts this program again in a role, with a socket as its standard input and standard output.
+#[track_caller]
 pub fn start(role: &str) -> (Child, OwnedFd) {
     start_command(role, Command::new(program()))
 }
 
 /// Starts this program as another user, from a copy in a directory that the user can see. Needs
 /// root.
-pub fn start_as(role: &str, uid: u32, directory: &std::path::Path) -> (Child, OwnedFd) {
+#[track_caller]
+pub fn start_as(role: &str, uid: u32, directory: &Path) -> (Child, OwnedFd) {
     use std::os::unix::process::CommandExt;
     let copy = directory.join("program");
     if !copy.exists() {
-        std::fs::copy(program(), &copy).expect("copied");
+        // By another process: no child of another test may have it open for writing.
+        assert!(Command::new("cp").arg(program()).arg(&copy).status().expect("cp").success());
     }
     let mut command = Command::new(copy);
     command.uid(uid);
@@ -37,6 +51,7 @@ pub fn start_as(role: &str, uid: u32, directory: &std::path::Path) -> (Child, Ow
 
 /// Starts this program by another program, which gets this one and its arguments. Returns `None` if
 /// that program is missing or may not do its work.
+#[track_caller]
 pub fn start_by(role: &str, by: &[&str]) -> Option<(Child, OwnedFd)> {
     let (first, rest) = by.split_first()?;
     let able = Command::new(first).args(rest).arg("true").stderr(Stdio::null()).status();
@@ -53,13 +68,14 @@ fn program() -> std::path::PathBuf {
     std::env::current_exe().expect("a program")
 }
 
+#[track_caller]
 fn start_command(role: &str, mut command: Command) -> (Child, OwnedFd) {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let kind = SocketType::SEQPACKET;
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).expect("sockets");
     let child = command
-        .args(["--exact", ROLE_TEST, "--nocapture", "--test-threads=1", "-q"])
+        .args(["--exact", &role_test(), "--nocapture", "--test-threads=1", "-q"])
         .env(ROLE, role)
         .stdin(theirs)
         .stdout(Stdio::null())
@@ -138,6 +154,7 @@ pub fn say_outcome(outcome: Result<(), String>) {
 }
 
 /// Starts a role, and fails unless it goes well, or cannot be played here.
+#[track_caller]
 pub fn goes_well(role: &str) {
     let (mut child, socket) = start(role);
     let said = hear(&socket);
