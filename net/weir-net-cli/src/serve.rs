@@ -48,6 +48,13 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
     let named: Vec<String> =
         ports.iter().map(|port| format!("{} on port {port}", services[port].as_str())).collect();
     let address = endpoint.address();
+    let serves_telnet = services.values().any(|it| matches!(it, Service::Telnet(_)));
+    if serves_telnet && endpoint.peer().is_unspecified() {
+        return Err(Fault::usage(
+            "cannot serve a terminal on an Ethernet: Telnet is for this machine only, and the kernel \
+             is not the other side of the device",
+        ));
+    }
     for service in services.values_mut() {
         if let Service::Telnet(telnet) = service {
             telnet.host = endpoint.peer();

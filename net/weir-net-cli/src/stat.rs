@@ -75,10 +75,13 @@ fn table(stat: &Value) -> String {
         let _ = writeln!(out, "{what:<14}{said}");
     };
     let (address, bits) = (text("address"), number("prefix_bits"));
+    let beside = match stat["peer"].as_str() {
+        Some(peer) => format!("the kernel is {peer}"),
+        None => format!("at {}", stat["ethernet"]["at"].as_str().unwrap_or("?")),
+    };
     let device = format!(
-        "{}: {address}/{bits}, the kernel is {}, MTU {}, process {}",
+        "{}: {address}/{bits}, {beside}, MTU {}, process {}",
         text("device"),
-        text("peer"),
         number("mtu"),
         number("pid"),
     );
@@ -126,8 +129,38 @@ fn table(stat: &Value) -> String {
     for row in stat["transfers"].as_array().into_iter().flatten() {
         line("transfer", tftp_list::line(row));
     }
+    put_neighbours(&mut line, &stat["ethernet"]);
     put_routes(&mut line, stat);
     out
+}
+
+/// What there is more on an Ethernet.
+fn put_neighbours(line: &mut impl FnMut(&str, String), ethernet: &Value) {
+    let number = |of: &Value, name: &str| of[name].as_u64().unwrap_or(0);
+    let Some(neighbours) = ethernet["neighbours"].as_array() else { return };
+    let said = format!(
+        "{} messages, {} answered, {} questions asked, {} disbelieved",
+        number(ethernet, "messages_in"),
+        number(ethernet, "answers_out"),
+        number(ethernet, "questions_out"),
+        number(ethernet, "disbelieved"),
+    );
+    line("ARP", said);
+    let conflicts = number(ethernet, "conflicts");
+    if conflicts > 0 {
+        line("conflict", format!("{conflicts} messages of others claim this host's address"));
+    }
+    for it in neighbours {
+        let address = it["address"].as_str().unwrap_or("?");
+        let said = match it["at"].as_str() {
+            Some(at) => format!("{address} at {at}, for another {} s", number(it, "left_s")),
+            None => format!(
+                "{address} has not answered, {} packets wait",
+                number(it, "packets_waiting")
+            ),
+        };
+        line("neighbour", said);
+    }
 }
 
 /// The routes that were learnt.

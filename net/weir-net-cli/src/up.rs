@@ -35,15 +35,16 @@ pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
     let kinds = options.log.parse::<Kinds>().map_err(asked)?;
     let mut switch = Switch::new(settings).map_err(asked)?;
     switch.log_to(log(options, kinds)?);
-    let _published = publish(&options.tun, "switch");
+    let _published = publish(options.device(), "switch");
     let (address, bits) = options.addr;
     let place = options.netns.as_deref().map_or(String::new(), |name| {
         format!("; enter it with: ip netns exec {} COMMAND", quoted(name))
     });
-    print_message(&format!(
-        "{} is up: {address}/{bits}, the kernel is {}{place}",
-        options.tun, options.peer
-    ));
+    let beside = match options.peer {
+        Some(peer) => format!("the kernel is {peer}"),
+        None => String::from("on an Ethernet"),
+    };
+    print_message(&format!("{} is up: {address}/{bits}, {beside}{place}", options.device()));
     let mut daemon = if options.icmpd { Some(start_icmpd(options)?) } else { None };
     let command = Commanded::start(options, switch.watch(), &stop)?;
     let ran = switch.run(&stop);
@@ -84,25 +85,25 @@ fn settings(options: &NetUpOptions) -> Result<SwitchSettings, Fault> {
     if options.ggp && !options.inline && !options.icmpd {
         return Err(Fault::usage("--ggp needs --inline or --icmpd"));
     }
-    names::check(&options.tun).map_err(asked)?;
+    names::check(options.device()).map_err(asked)?;
     Ok(SwitchSettings {
-        device: options.tun.clone(),
+        device: options.device().to_owned(),
         address,
         peer: options.peer,
         prefix_bits,
         mtu: options.mtu,
-        gateway: Some(options.gateway.unwrap_or(options.peer)),
+        gateway: options.gateway.or(options.peer),
         vnet_header: !options.no_vnet_header,
         division: options.division,
         limits,
-        port: names::switch_port(&options.tun).map_err(asked)?,
+        port: names::switch_port(options.device()).map_err(asked)?,
         inline,
     })
 }
 
 /// Creates the log of this switch. The log of the previous switch is kept beside it.
 fn log(options: &NetUpOptions, kinds: Kinds) -> Result<Log, Fault> {
-    let path = names::log(&options.tun).map_err(asked)?;
+    let path = names::log(options.device()).map_err(asked)?;
     let log = Log::create(path, options.log_size).map_err(asked)?;
     log.set_mask(kinds);
     log.prepare();
@@ -112,7 +113,7 @@ fn log(options: &NetUpOptions, kinds: Kinds) -> Result<Log, Fault> {
 /// Starts the daemon beside the switch. It ends when the switch ends, for whatever reason.
 fn start_icmpd(options: &NetUpOptions) -> Result<Child, Fault> {
     let mut command = Command::new("/proc/self/exe");
-    command.args(["icmpd", "--tun", &options.tun]);
+    command.args(["icmpd", "--tun", options.device()]);
     if options.ggp {
         command.arg("--ggp");
     }

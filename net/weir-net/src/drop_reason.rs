@@ -96,6 +96,11 @@ reasons! {
     Device "device",
     /// It is of IP version 6, which is not supported: the kernel sends some to any device.
     Ipv6 "ipv6",
+    /// Its neighbour has not told its Ethernet address, or too many packets waited for that.
+    NoNeighbour "no-neighbour",
+    /// A long segment that a sender on this machine has left to the device to cut, and that is
+    /// neither of TCP nor of UDP.
+    Segments "segments",
 }
 
 impl From<Rejection> for DropReason {

@@ -82,6 +82,25 @@ impl Error {
         Error::new(kind, "make", object, why)
     }
 
+    /// Explains why an Ethernet device cannot be used, where the kernel's error says little.
+    pub(crate) fn of_ethernet(name: &str, cause: io::Error) -> Error {
+        let object = format!("device '{name}'");
+        let (kind, why) = match cause.kind() {
+            io::ErrorKind::PermissionDenied => {
+                (ErrorKind::Denied, "that needs CAP_NET_RAW and CAP_NET_ADMIN (root has them)")
+            }
+            io::ErrorKind::Unsupported => (ErrorKind::Invalid, "it is not an Ethernet device"),
+            io::ErrorKind::NetworkDown => {
+                (ErrorKind::NoDevice, "it is switched off (ip link set DEVICE up)")
+            }
+            _ if Errno::from_io_error(&cause) == Some(Errno::NODEV) => {
+                (ErrorKind::NoDevice, "there is none of that name in this network namespace")
+            }
+            _ => return Error::os("use", object, cause),
+        };
+        Error::new(kind, "use", object, why)
+    }
+
     /// Returns why it failed.
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -7,6 +7,7 @@
 //! - [`mod@log`]: a ring of events in a shared file, which outlives its writers.
 //! - [`switch`]: the packet switch; [`counts`], [`drop_reason`] and [`routes`] are its counters and
 //!   its routing.
+//! - [`arp`]: which Ethernet address each neighbour has.
 //! - [`station`]: how a process attaches to the switch, by the messages of [`message`].
 //! - [`report`]: what a station tells the switch about its own work.
 //! - [`icmpd`]: the daemon for ICMP and GGP.
@@ -23,6 +24,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod arp;
 pub mod counts;
 pub mod division;
 pub mod drop_reason;

@@ -1,10 +1,10 @@
-//! The packet switch: one process that owns the TUN device and only multiplexes.
+//! The packet switch: one process that owns the device, TUN or Ethernet, and only multiplexes.
 //!
 //! One thread takes packets of the device and messages of stations in turn (docs/adr/0010 says why,
 //! and why there are two threads where ICMP is answered here). `incoming` checks the IP header,
 //! reassembles fragments, finds the station and copies the packet into its ring. `requests` handles
 //! the messages of stations. `outgoing` completes the header of their datagrams and hands them to
-//! the `device` from the station's ring. `inline` answers ICMP where no station has it. `acceptor`,
+//! the `device` from the station's ring; on an Ethernet it asks for neighbours by ARP first. `inline` answers ICMP where no station has it. `acceptor`,
 //! on a thread of its own, opens the ports of new stations, which may take time. `stations` holds
 //! what each has, `statistics` reports the counters, and `journal` counts and writes the log.
 
@@ -16,20 +16,22 @@ mod journal;
 mod outgoing;
 mod payload;
 mod requests;
+mod segments;
 mod settings;
 mod stations;
 mod statistics;
 mod turns;
 
 use crate::counts::SwitchCounts;
+use crate::drop_reason::DropReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Log;
-use crate::message::{Attached, MOST_MESSAGE_BYTES};
+use crate::message::{Attached, Checksum, MOST_MESSAGE_BYTES};
 pub use crate::outgoing::ms_since_midnight;
 use crate::readiness::wait_for;
 use crate::spans;
 use acceptor::StationAcceptor;
-use device::{BUFFER_BYTES, Device};
+use device::{Arrival, BUFFER_BYTES, Device, FRONT_BYTES};
 use incoming::Incoming;
 use journal::Journal;
 use outgoing::Transmitter;
@@ -37,6 +39,7 @@ use requests::Requests;
 use rustix::event::{PollFd, PollFlags};
 use rustix::time::ClockId;
 pub use settings::SwitchSettings;
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -67,12 +70,13 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Creates the device and the port, and gives the kernel its address on the device. Packets
-    /// pass once [`Switch::run`] is called.
+    /// Creates the device and the port, and gives the kernel its address on the device; or takes the
+    /// Ethernet device. Packets pass once [`Switch::run`] is called.
     ///
     /// # Errors
     /// [`ErrorKind::Taken`]: another process has the device or is the switch of that name;
-    /// [`ErrorKind::Denied`]: this user may not make devices; [`ErrorKind::Invalid`]: an address or
+    /// [`ErrorKind::Denied`]: this user may not make devices; [`ErrorKind::NoDevice`]: there is no
+    /// such Ethernet device; [`ErrorKind::Invalid`]: an address or
     /// a size; the kernel's.
     pub fn new(settings: SwitchSettings) -> Result<Switch> {
         settings.check()?;
@@ -107,6 +111,7 @@ impl Switch {
     /// # Errors
     /// [`ErrorKind::NoDevice`]: the device is gone; the kernel's.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<()> {
+        self.shared.transmitter.announce();
         match self.shared.settings.inline {
             None => self.run_in_turn(stop),
             Some(_) => self.run_apart(stop),
@@ -230,6 +235,7 @@ impl ExpiryTimer {
         if now_ns.saturating_sub(self.checked_ns) >= TICK.as_nanos() as u64 {
             self.checked_ns = now_ns;
             shared.lock().expire(now_ns);
+            shared.transmitter.expire();
             weir_profile::charge_now();
         }
     }
@@ -287,14 +293,28 @@ impl SwitchState {
 
     fn attached(&self) -> Attached {
         let SwitchSettings { address, peer, prefix_bits, mtu, division, .. } = self.settings;
+        let peer = peer.unwrap_or(Ipv4Addr::UNSPECIFIED);
         let offloads = self.transmitter.device.offloads();
         Attached { address, peer, prefix_bits, mtu, offloads, division }
     }
 
     /// Takes one packet of the device, if there is one. Returns what [`Incoming::take`] does.
     fn receive_one(&self, buffer: &mut [u8]) -> Result<Option<bool>> {
-        let Some((packet, checksum)) = self.transmitter.device.receive(buffer)? else {
-            return Ok(None);
+        let (packet, checksum) = match self.transmitter.device.receive(buffer)? {
+            None => return Ok(None),
+            Some(Arrival::Packet(packet, checksum)) => (packet, checksum),
+            Some(Arrival::Long(packet, segment_bytes)) => {
+                self.receive_long(&buffer[packet], segment_bytes);
+                return Ok(Some(false));
+            }
+            Some(Arrival::Arp(message)) => {
+                self.transmitter.take_arp(&buffer[message]);
+                return Ok(Some(false));
+            }
+            Some(Arrival::Refused(packet, why)) => {
+                self.journal().drop_in(why, &buffer[packet]);
+                return Ok(Some(false));
+            }
         };
         let mut incoming = self.lock();
         let counts = &self.journal().counts;
@@ -302,5 +322,20 @@ impl SwitchState {
         SwitchCounts::add_alone(&counts.received, 1);
         SwitchCounts::add_alone(&counts.received_bytes, packet.len() as u64);
         Ok(Some(incoming.take(buffer, packet, checksum)))
+    }
+
+    /// Takes what the kernel of this machine has not cut into datagrams.
+    #[cold]
+    fn receive_long(&self, packet: &[u8], segment_bytes: u16) {
+        let (mut incoming, mut room) = (self.lock(), Vec::new());
+        let counts = &self.journal().counts;
+        let is_cut = segments::cut(packet, segment_bytes, FRONT_BYTES, &mut room, |room, at| {
+            SwitchCounts::add_alone(&counts.received, 1);
+            SwitchCounts::add_alone(&counts.received_bytes, at.len() as u64);
+            incoming.take(room, at, Checksum::LeftOut);
+        });
+        if !is_cut {
+            self.journal().drop_in(DropReason::Segments, packet);
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Packets as bytes. Input may be any bytes: a check makes a view, and only a view is read.
 
+pub mod arp;
 pub mod checksum;
+pub mod ethernet;
 pub mod ggp;
 pub mod icmp;
 pub mod ipv4;

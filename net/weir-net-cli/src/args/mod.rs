@@ -33,7 +33,7 @@ pub struct NetCommand {
 
 #[derive(Debug, Subcommand)]
 pub enum NetVerb {
-    /// Create a TUN device and pass its packets to the programs that attach
+    /// Create a TUN device, or take an Ethernet device, and pass its packets to the programs that attach
     Up(NetUpOptions),
     /// Attach to a switch and answer ICMP: echo, timestamps, errors; ask for local programs
     Icmpd(NetIcmpdOptions),
@@ -131,15 +131,20 @@ pub struct NetUpOptions {
     pub addr: (Ipv4Addr, u8),
 
     /// Address of the kernel's side of the device, on the same net
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    pub peer: Ipv4Addr,
+    #[arg(long, value_name = "ADDRESS", value_parser = address,
+          required_unless_present = "ethernet")]
+    pub peer: Option<Ipv4Addr>,
+
+    /// Take this Ethernet device, which exists, instead of creating one: a real net, with ARP
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["tun", "peer", "netns"])]
+    pub ethernet: Option<String>,
 
     /// Longest packet of the device
     #[arg(long, value_name = "BYTES", default_value = "1500",
           value_parser = whole(68..=u16::MAX))]
     pub mtu: u16,
 
-    /// Gateway to other nets [default: the peer]
+    /// Gateway to other nets [default: the peer; none with --ethernet]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub gateway: Option<Ipv4Addr>,
 
@@ -191,6 +196,13 @@ pub struct NetUpOptions {
     /// Run COMMAND once the switch is up; the switch ends with it and exits with its status
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+impl NetUpOptions {
+    /// The device of the switch, whatever it is.
+    pub fn device(&self) -> &str {
+        self.ethernet.as_deref().unwrap_or(&self.tun)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -286,11 +298,16 @@ weir net up needs CAP_NET_ADMIN (root has it). The kernel gets the peer's addres
 host through the device. The programs that attach, its stations, are the host: nothing answers until
 one attaches.
 
+With --ethernet the host is on a real net, beside the kernel, under an address of its own. The kernel
+must neither have that address nor forward packets that come from that device. All other verbs find
+such a switch by --tun DEVICE too.
+
 Examples:
   weir net up --tun weir0 --addr 10.9.0.2/24 --peer 10.9.0.1
   weir net icmpd & ping 10.9.0.2                   now something answers
   weir net up --addr 10.9.0.2/24 --peer 10.9.0.1 --netns lab --icmpd -- ping -c 3 10.9.0.2
-                                                   all of this in a new network namespace";
+                                                   all of this in a new network namespace
+  weir net up --ethernet eth1 --addr 192.168.7.9/24 --gateway 192.168.7.1 --icmpd";
 
 const PING_EXAMPLES: &str = "\
 Examples:

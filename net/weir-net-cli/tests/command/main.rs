@@ -3,6 +3,7 @@
 mod common;
 mod net_cost;
 mod net_errors;
+mod net_ethernet;
 mod net_fragments;
 mod net_hostile;
 mod net_local;

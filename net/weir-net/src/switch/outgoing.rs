@@ -1,9 +1,10 @@
 //! The send path: completes the IP header, and fragments a datagram too long for the device.
 
-use super::device::Device;
+use super::device::{Device, MOST_LINK_BYTES};
 use super::journal::Journal;
 use super::payload::Payload;
 use super::{SwitchSettings, now_ns};
+use crate::arp::{ArpSent, ArpTable, Route};
 use crate::counts::SwitchCounts;
 use crate::division::{FilledHeader, HostFacts};
 use crate::drop_reason::DropReason;
@@ -14,6 +15,7 @@ use crate::outgoing::{Offload, Outgoing};
 use crate::routes::{NextHop, Routes};
 use crate::spans;
 use crate::sys::tun::{VNET_HEADER_BYTES, vnet_header};
+use crate::wire::ethernet::{self, FrameHeader, MacAddress};
 use crate::wire::ipv4::{self, Header, LEAST_HEADER_BYTES, MOST_HEADER_BYTES};
 use crate::wire::ports::{LEAST_TCP_BYTES, TCP_CHECKSUM_AT};
 use rustix::fd::AsFd;
@@ -38,6 +40,8 @@ pub struct Transmitter {
     pub net: Net,
     mtu: usize,
     routes: Mutex<Routes>,
+    /// The neighbours on an Ethernet.
+    arp: Option<Mutex<ArpTable>>,
     /// The id of the next datagram (RFC 791; unique as RFC 6864 asks, in the lower 16 bits).
     next_id: AtomicU32,
 }
@@ -46,8 +50,10 @@ impl Transmitter {
     /// Creates it for the host that the settings describe.
     pub fn new(settings: &SwitchSettings, device: Device) -> Transmitter {
         let net = Net::new(settings.address, settings.prefix_bits);
+        let arp = device.ethernet().map(|own| Mutex::new(ArpTable::new(net, own)));
         Transmitter {
             device,
+            arp,
             journal: Journal::default(),
             net,
             mtu: usize::from(settings.mtu),
@@ -58,6 +64,55 @@ impl Transmitter {
 
     pub fn routes(&self) -> MutexGuard<'_, Routes> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the neighbours, if the device is an Ethernet one.
+    pub fn arp(&self) -> Option<MutexGuard<'_, ArpTable>> {
+        self.arp.as_ref().map(|arp| arp.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Tells the wire our address, where there is one.
+    pub fn announce(&self) {
+        if let Some(arp) = self.arp() {
+            self.send_arp(arp.announcement());
+        }
+    }
+
+    /// Takes a message of ARP: answers it, and sends the packets that have waited for it.
+    pub fn take_arp(&self, message: &[u8]) {
+        let Some(mut arp) = self.arp() else { return };
+        let outcome = arp.take(message, now_ns());
+        // They leave within the lock, before others to the same neighbour.
+        if let Some(answer) = outcome.answer {
+            self.send_arp(answer);
+        }
+        let from = self.device.header_bytes();
+        for mut frame in outcome.packets {
+            let header = frame_header(arp.own(), outcome.at);
+            frame[from..from + header.len()].copy_from_slice(&header);
+            let write = || rustix::io::write(&self.device, &frame).map_err(Into::into);
+            if let Err(why) = self.count_written(weir_profile::system(&spans::TUN_WRITE, write)) {
+                self.journal.counts.drop(why);
+            }
+        }
+    }
+
+    /// Asks again for neighbours that have not answered, and drops what waited for them too long.
+    pub fn expire(&self) {
+        let Some(mut arp) = self.arp() else { return };
+        let dropped = arp.tick(now_ns(), &mut |message| self.send_arp(message));
+        self.drop_held(dropped);
+    }
+
+    /// Sends a message of ARP. One that the device refuses is lost, as on the wire.
+    fn send_arp(&self, sent: ArpSent) {
+        let source = sent.message.sender_at;
+        let header = FrameHeader { destination: sent.to, source, kind: ethernet::ARP };
+        let vnet = [0; VNET_HEADER_BYTES];
+        let parts = [&vnet[..self.device.header_bytes()], &header.emit(), &sent.message.emit()];
+        if let Err(cause) = rustix::io::write(&self.device, &parts.concat()) {
+            self.journal.log_refusal(&cause.into());
+        }
     }
 
     /// Returns the next hop on the way to `destination`; none where there is no gateway.
@@ -162,8 +217,11 @@ impl Transmitter {
         payload: &Payload<'_>,
     ) -> Result<SendResult, DropReason> {
         let own = self.net.address;
-        if !self.net.has(header.destination) {
-            self.hop(header.destination).ok_or(DropReason::NoRoute)?;
+        let mut neighbour = header.destination;
+        if !self.net.has(neighbour)
+            && let NextHop::Gateway(gateway) = self.hop(neighbour).ok_or(DropReason::NoRoute)?
+        {
+            neighbour = gateway;
         }
         SwitchCounts::add(&self.journal.counts.sent, 1);
         self.journal.log_out(header, options, payload);
@@ -181,7 +239,7 @@ impl Transmitter {
                 Some(ready) => copied(ready, room),
                 None => header.emit(options, room),
             };
-            self.put(&device_header, head, payload, 0..bytes)?;
+            self.put(neighbour, &device_header, head, payload, 0..bytes)?;
             return Ok(SendResult::Done);
         }
         // Fragments of two stations must not be taken for those of one datagram. Relaxed: only
@@ -195,7 +253,7 @@ impl Transmitter {
         {
             let none = [0; VNET_HEADER_BYTES];
             let head = |room: &mut [u8]| piece.header.emit(&piece.options, room);
-            self.put(&none, head, payload, piece.payload)?;
+            self.put(neighbour, &none, head, payload, piece.payload)?;
         }
         Ok(SendResult::Done)
     }
@@ -226,28 +284,57 @@ impl Transmitter {
         if usize::from(ip_bytes + tcp_bytes) + data_bytes > self.mtu {
             return Err(DropReason::TooBig);
         }
+        // It counts from the beginning of the frame.
+        let ip_bytes = ip_bytes + self.device.frame_header_bytes() as u16;
         Ok(vnet_header(ip_bytes, TCP_CHECKSUM_AT as u16, ip_bytes + tcp_bytes, segment_bytes))
     }
 
-    /// Writes one packet: a header, and a part of the payload from where it lies.
+    /// Writes one packet to a neighbour: a header, and a part of the payload from where it lies. On
+    /// an Ethernet it is held where the neighbour's address is not known yet.
     fn put(
         &self,
+        neighbour: Ipv4Addr,
         vnet: &[u8; VNET_HEADER_BYTES],
         header: impl FnOnce(&mut [u8]) -> Option<usize>,
         payload: &Payload<'_>,
         part: Range<usize>,
     ) -> Result<(), DropReason> {
-        let mut head = [0; VNET_HEADER_BYTES + MOST_HEADER_BYTES];
+        let mut head = [0; MOST_LINK_BYTES + MOST_HEADER_BYTES];
         let device_header = self.device.header_bytes();
         head[..device_header].copy_from_slice(&vnet[..device_header]);
-        let emitted = header(&mut head[device_header..]).ok_or(DropReason::BadOptions)?;
-        let head = &head[..device_header + emitted];
-        let counts = &self.journal.counts;
+        let link_bytes = device_header + self.device.frame_header_bytes();
+        let emitted = header(&mut head[link_bytes..]).ok_or(DropReason::BadOptions)?;
+        let head = &mut head[..link_bytes + emitted];
+        if let Some(mut arp) = self.arp() {
+            let own = arp.own();
+            let frame = || {
+                let mut frame = head.to_vec();
+                frame.resize(head.len() + part.len(), 0);
+                payload.copy_from(part.start, &mut frame[head.len()..]);
+                frame
+            };
+            match arp.route(neighbour, now_ns(), frame, &mut |message| self.send_arp(message)) {
+                Route::At(to) => {
+                    head[device_header..link_bytes].copy_from_slice(&frame_header(own, to))
+                }
+                Route::Waits { dropped } => {
+                    self.drop_held(dropped);
+                    return Ok(());
+                }
+            }
+        }
         let write = || payload.write_to(self.device.as_fd(), head, part);
-        match weir_profile::system(&spans::TUN_WRITE, write) {
+        self.count_written(weir_profile::system(&spans::TUN_WRITE, write))
+    }
+
+    /// Counts a packet that was handed to the device, or was to be.
+    fn count_written(&self, written: std::io::Result<usize>) -> Result<(), DropReason> {
+        let counts = &self.journal.counts;
+        match written {
             Ok(bytes) => {
+                let link_bytes = self.device.header_bytes() + self.device.frame_header_bytes();
                 SwitchCounts::add(&counts.sent_packets, 1);
-                SwitchCounts::add(&counts.sent_bytes, (bytes - device_header) as u64);
+                SwitchCounts::add(&counts.sent_bytes, bytes.saturating_sub(link_bytes) as u64);
                 Ok(())
             }
             Err(cause) => {
@@ -256,6 +343,15 @@ impl Transmitter {
             }
         }
     }
+
+    fn drop_held(&self, packets: usize) {
+        (0..packets).for_each(|_| self.journal.counts.drop(DropReason::NoNeighbour));
+    }
+}
+
+/// The header of a frame with a packet of IP in it.
+fn frame_header(source: MacAddress, destination: MacAddress) -> [u8; ethernet::HEADER_BYTES] {
+    FrameHeader { destination, source, kind: ethernet::IPV4 }.emit()
 }
 
 /// Copies a header that a station has filled.

@@ -36,7 +36,8 @@ impl Payload<'_> {
         self.copy_from(0, to);
     }
 
-    fn copy_from(&self, at: usize, to: &mut [u8]) {
+    /// Copies a part of it out, from `at` on.
+    pub fn copy_from(&self, at: usize, to: &mut [u8]) {
         match self {
             Payload::Private(bytes) => to.copy_from_slice(&bytes[at..at + to.len()]),
             Payload::Ring { lent, offset } => lent.copy_to(offset + at, to),

@@ -11,12 +11,12 @@ use std::path::PathBuf;
 /// The settings of a switch.
 #[derive(Clone, Debug)]
 pub struct SwitchSettings {
-    /// The name of the device.
+    /// The name of the device: of a TUN device that is made, or of an Ethernet device that exists.
     pub device: String,
     /// Our address.
     pub address: Ipv4Addr,
-    /// The kernel's address on the device.
-    pub peer: Ipv4Addr,
+    /// The kernel's address on a TUN device. `None`: it is an Ethernet device.
+    pub peer: Option<Ipv4Addr>,
     /// Bits of the address that are the net's number.
     pub prefix_bits: u8,
     /// Longest packet of the device, in bytes: 68 to 65,535.
@@ -56,7 +56,9 @@ impl SwitchSettings {
                 "{address} is not the address of a host in a net of /{prefix_bits}"
             ));
         }
-        if !net.has(peer) || !net.is_host(peer) || peer == address {
+        if let Some(peer) = peer
+            && (!net.has(peer) || !net.is_host(peer) || peer == address)
+        {
             return invalid(format!(
                 "{peer} is not another host in the net {address}/{prefix_bits}"
             ));

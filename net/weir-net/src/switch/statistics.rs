@@ -2,6 +2,7 @@
 
 use super::stations::AttachedStation;
 use super::{SwitchState, now_ns};
+use crate::arp::{ArpCounts, ArpTable};
 use crate::station::STATISTICS_SCHEMA;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,6 +47,7 @@ impl SwitchState {
             "prefix_bits": settings.prefix_bits,
             "peer": settings.peer,
             "mtu": settings.mtu,
+            "ethernet": self.transmitter.arp().map(|arp| ethernet(&arp, now_ns)),
             "vnet_header": self.transmitter.device.has_header(),
             "inline": settings.inline.is_some(),
             "division": settings.division.as_str(),
@@ -73,6 +75,29 @@ impl SwitchState {
         });
         text.to_string()
     }
+}
+
+/// What an Ethernet device has more.
+fn ethernet(arp: &ArpTable, now_ns: u64) -> Value {
+    let ArpCounts { received, answered, asked, learned, disbelieved, conflicts } = arp.counts();
+    let neighbours = arp.known(now_ns).into_iter().map(|it| {
+        json!({
+            "address": it.address,
+            "at": it.at.map(|at| at.to_string()),
+            "left_s": it.left_ns / 1_000_000_000,
+            "packets_waiting": it.waiting,
+        })
+    });
+    json!({
+        "at": arp.own().to_string(),
+        "messages_in": received,
+        "answers_out": answered,
+        "questions_out": asked,
+        "answers_in": learned,
+        "disbelieved": disbelieved,
+        "conflicts": conflicts,
+        "neighbours": neighbours.collect::<Vec<_>>(),
+    })
 }
 
 /// Converts a name to a JSON key.

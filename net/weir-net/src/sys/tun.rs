@@ -134,7 +134,8 @@ pub fn switch_on(name: &str) -> io::Result<()> {
     ioctl(socket.as_fd(), InterfaceRequest::Flags, &mut request)
 }
 
-fn named(name: &str) -> io::Result<ifreq> {
+/// A request about the device of a name.
+pub(super) fn named(name: &str) -> io::Result<ifreq> {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.len() > MOST_NAME_BYTES || bytes.contains(&0) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -158,21 +159,29 @@ fn internet(address: Ipv4Addr) -> libc::sockaddr {
 
 /// The requests that read, and may write, a `struct ifreq`.
 #[derive(Clone, Copy)]
-enum InterfaceRequest {
+pub(super) enum InterfaceRequest {
     Open,
     Address,
     Mask,
     Mtu,
     Flags,
+    GetHardware,
+    GetFlags,
+    GetIndex,
+    GetMtu,
 }
 
-fn ioctl(fd: BorrowedFd, what: InterfaceRequest, request: &mut ifreq) -> io::Result<()> {
+pub(super) fn ioctl(fd: BorrowedFd, what: InterfaceRequest, request: &mut ifreq) -> io::Result<()> {
     let number = match what {
         InterfaceRequest::Open => libc::TUNSETIFF,
         InterfaceRequest::Address => libc::SIOCSIFADDR,
         InterfaceRequest::Mask => libc::SIOCSIFNETMASK,
         InterfaceRequest::Mtu => libc::SIOCSIFMTU,
         InterfaceRequest::Flags => libc::SIOCSIFFLAGS,
+        InterfaceRequest::GetHardware => libc::SIOCGIFHWADDR,
+        InterfaceRequest::GetFlags => libc::SIOCGIFFLAGS,
+        InterfaceRequest::GetIndex => libc::SIOCGIFINDEX,
+        InterfaceRequest::GetMtu => libc::SIOCGIFMTU,
     };
     let request: *mut ifreq = request;
     // SAFETY: each of these requests takes the address of a `struct ifreq`, which lives as long as
