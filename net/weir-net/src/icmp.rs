@@ -23,7 +23,7 @@ pub use notices::{Notice, NoticeKind};
 use crate::net::Net;
 use crate::outgoing::Outgoing;
 use crate::wire::ggp::Update;
-use crate::wire::icmp::{Malformed, Message, Timestamp};
+use crate::wire::icmp::{Malformed, Message, Timestamp, TimestampRoom};
 use crate::wire::ipv4::{self, Datagram, Header, protocol};
 use crate::wire::options;
 use gateways::Gateways;
@@ -77,8 +77,14 @@ impl IcmpSettings {
 
 /// Actions that the engine asks of its owner.
 pub trait Answers {
+    /// Sends this datagram, whose payload is in two parts: each is only lent, and can be copied to
+    /// where the device takes it from.
+    fn send_parts(&mut self, to: Outgoing<'_>, front: &[u8], rest: &[u8]);
+
     /// Sends this datagram; `payload` is only lent.
-    fn send(&mut self, to: Outgoing<'_>, payload: &[u8]);
+    fn send(&mut self, to: Outgoing<'_>, payload: &[u8]) {
+        self.send_parts(to, payload, &[]);
+    }
 
     /// Returns the gateway in use for `destination`; `None` where there is none, as on our own net.
     fn gateway_of(&mut self, destination: Ipv4Addr) -> Option<Ipv4Addr>;
@@ -227,8 +233,10 @@ impl Engine {
             self.counts.dropped_rate += 1;
             return false;
         }
-        // It is no longer than the request, which fitted a datagram.
-        let Some(bytes) = reply.emit(&mut self.buffer) else {
+        let mut times = TimestampRoom::default();
+        // It is no longer than the request, which fitted a datagram. The data of an echo stay where
+        // the request has them.
+        let Some((head, rest)) = reply.parts(&mut times) else {
             self.counts.dropped_malformed += 1;
             return false;
         };
@@ -239,7 +247,7 @@ impl Engine {
             options: options.get(..option_bytes).unwrap_or_default(),
             ..Outgoing::new(header.source, protocol::ICMP)
         };
-        answers.send(to, &self.buffer[..bytes]);
+        answers.send_parts(to, &head, rest);
         true
     }
 }

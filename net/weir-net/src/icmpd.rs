@@ -115,8 +115,8 @@ struct Through<'a, 'b> {
 }
 
 impl Answers for Through<'_, '_> {
-    fn send(&mut self, to: Outgoing<'_>, payload: &[u8]) {
-        self.sender.send(&to, payload);
+    fn send_parts(&mut self, to: Outgoing<'_>, front: &[u8], rest: &[u8]) {
+        self.sender.send_parts(&to, front, rest);
     }
 
     fn gateway_of(&mut self, _destination: Ipv4Addr) -> Option<Ipv4Addr> {

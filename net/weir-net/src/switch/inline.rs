@@ -24,7 +24,8 @@ pub struct Inline {
 impl Inline {
     /// Creates it; its answers go through `transmitter`.
     pub fn new(settings: IcmpSettings, transmitter: Arc<Transmitter>) -> Inline {
-        let answers = DirectAnswers { transmitter, own: Vec::new(), notices: Vec::new() };
+        let (payload, own, notices) = (Vec::new(), Vec::new(), Vec::new());
+        let answers = DirectAnswers { transmitter, payload, own, notices };
         Inline { engine: Engine::new(settings), ggp: settings.ggp, answers }
     }
 
@@ -69,14 +70,19 @@ impl Inline {
 #[derive(Debug)]
 struct DirectAnswers {
     transmitter: Arc<Transmitter>,
+    /// Room in which an answer is put together.
+    payload: Vec<u8>,
     own: Vec<Vec<u8>>,
     notices: Vec<Notice>,
 }
 
 impl Answers for DirectAnswers {
-    fn send(&mut self, to: Outgoing<'_>, payload: &[u8]) {
+    fn send_parts(&mut self, to: Outgoing<'_>, front: &[u8], rest: &[u8]) {
+        self.payload.clear();
+        self.payload.extend_from_slice(front);
+        self.payload.extend_from_slice(rest);
         if let SendResult::ToUs(datagram, _) =
-            self.transmitter.send(&to, &Payload::Private(payload))
+            self.transmitter.send(&to, &Payload::Private(&self.payload))
         {
             self.own.push(datagram);
         }

@@ -1,13 +1,16 @@
 //! Messages of ICMP (RFC 792): a checked view, and a writer.
 
+use super::checksum::{self, RunningSum};
 use super::ipv4::{self, Header};
-use super::{address, checksum, word};
+use super::{address, word};
 use std::net::Ipv4Addr;
 
 /// Bytes of the shortest meaningful message, and of the fields before data or a quotation.
 pub const HEADER_BYTES: usize = 8;
 /// Bytes of a timestamp message.
 pub const TIMESTAMP_BYTES: usize = 20;
+/// Room for the times of such a message.
+pub type TimestampRoom = [u8; TIMESTAMP_BYTES - HEADER_BYTES];
 /// Least payload bytes of a quoted datagram, if it had as many.
 pub const LEAST_QUOTED_BYTES: usize = 8;
 
@@ -226,16 +229,30 @@ impl<'a> Message<'a> {
     /// Returns `None`, and writes nothing, where `out` is too short, or for [`Message::Other`].
     #[must_use]
     pub fn emit(&self, out: &mut [u8]) -> Option<usize> {
-        let mut times = [0; TIMESTAMP_BYTES - HEADER_BYTES];
+        let mut times = TimestampRoom::default();
+        let (head, rest) = self.parts(&mut times)?;
+        let out = out.get_mut(..HEADER_BYTES + rest.len())?;
+        out[..HEADER_BYTES].copy_from_slice(&head);
+        out[HEADER_BYTES..].copy_from_slice(rest);
+        Some(out.len())
+    }
+
+    /// Makes the header of the message, with its checksum; what follows on it stays where it is, or is
+    /// made in `times`. Returns `None` for [`Message::Other`].
+    #[must_use]
+    pub fn parts<'r>(
+        &'r self,
+        times: &'r mut TimestampRoom,
+    ) -> Option<([u8; HEADER_BYTES], &'r [u8])> {
         // Type, code, the four bytes after the checksum, and the rest.
         let (kind, code, field, rest): (u8, u8, [u8; 4], &[u8]) = match self {
             Message::Echo(echo) => (kind::ECHO, 0, words(echo.id, echo.sequence), echo.data),
             Message::EchoReply(echo) => {
                 (kind::ECHO_REPLY, 0, words(echo.id, echo.sequence), echo.data)
             }
-            Message::Timestamp(asked) => (kind::TIMESTAMP, 0, asked.write(&mut times), &times),
+            Message::Timestamp(asked) => (kind::TIMESTAMP, 0, asked.write(times), times),
             Message::TimestampReply(times_of) => {
-                (kind::TIMESTAMP_REPLY, 0, times_of.write(&mut times), &times)
+                (kind::TIMESTAMP_REPLY, 0, times_of.write(times), times)
             }
             Message::Information { id, sequence } => {
                 (kind::INFORMATION, 0, words(*id, *sequence), &[])
@@ -258,13 +275,12 @@ impl<'a> Message<'a> {
             }
             Message::Other { .. } => return None,
         };
-        let out = out.get_mut(..HEADER_BYTES + rest.len())?;
-        out[..4].copy_from_slice(&[kind, code, 0, 0]);
-        out[4..HEADER_BYTES].copy_from_slice(&field);
-        out[HEADER_BYTES..].copy_from_slice(rest);
-        let checksum = checksum::of(out);
-        out[2..4].copy_from_slice(&checksum.to_be_bytes());
-        Some(out.len())
+        let mut head = [kind, code, 0, 0, field[0], field[1], field[2], field[3]];
+        let mut sum = RunningSum::new();
+        sum.add(&head);
+        sum.add(rest);
+        head[2..4].copy_from_slice(&sum.finish().to_be_bytes());
+        Some((head, rest))
     }
 }
 
@@ -291,7 +307,7 @@ impl Timestamp {
     }
 
     /// Writes the times; returns identifier and sequence number.
-    fn write(&self, times: &mut [u8; TIMESTAMP_BYTES - HEADER_BYTES]) -> [u8; 4] {
+    fn write(&self, times: &mut TimestampRoom) -> [u8; 4] {
         let all = [self.originate_ms, self.receive_ms, self.transmit_ms];
         times.copy_from_slice(all.map(u32::to_be_bytes).as_flattened());
         words(self.id, self.sequence)

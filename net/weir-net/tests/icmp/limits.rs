@@ -125,7 +125,7 @@ fn no_burst_is_no_error_and_the_end_of_time_no_overflow() {
 struct Deaf;
 
 impl Answers for Deaf {
-    fn send(&mut self, _: Outgoing<'_>, _: &[u8]) {}
+    fn send_parts(&mut self, _: Outgoing<'_>, _: &[u8], _: &[u8]) {}
 
     fn gateway_of(&mut self, _: Ipv4Addr) -> Option<Ipv4Addr> {
         Some(PEER)

@@ -57,7 +57,7 @@ struct Heard {
 }
 
 impl Answers for Heard {
-    fn send(&mut self, to: Outgoing<'_>, payload: &[u8]) {
+    fn send_parts(&mut self, to: Outgoing<'_>, front: &[u8], rest: &[u8]) {
         assert!(!to.dont_fragment, "our answers may be fragmented");
         self.sent.push(Sent {
             destination: to.destination,
@@ -65,7 +65,7 @@ impl Answers for Heard {
             tos: to.tos,
             ttl: to.ttl,
             options: to.options.to_vec(),
-            payload: payload.to_vec(),
+            payload: [front, rest].concat(),
         });
     }
 
