@@ -2,6 +2,7 @@
 //!
 //! - [`document`]: outcomes as JSON.
 //! - [`page`]: outcomes as an HTML page.
+//! - [`storms`]: storms of many seeds.
 //! - [`whatif`]: a measured pipeline with other pipes, CPUs or stages.
 
 #![forbid(unsafe_code)]
@@ -9,6 +10,7 @@
 mod args;
 mod document;
 mod page;
+mod storms;
 mod whatif;
 
 use crate::args::ModelOptions;
@@ -22,10 +24,6 @@ use weir_command::product::{Verb, run};
 use weir_model::catalogue::{EXPERIMENTS, Experiment, predictions};
 use weir_model::machine::Machine;
 use weir_model::outcome::Outcome;
-use weir_model::storm::storm;
-
-/// Storms that are run where it is not said how many.
-const STORMS: u64 = 1000;
 
 fn main() -> ExitCode {
     run("weir-model", &[Verb::new("model", model)])
@@ -47,7 +45,7 @@ fn model(options: &ModelOptions) -> Result<ExitCode, Fault> {
             };
             write_predictions(dir)
         }
-        "storm" => storms(options),
+        "storm" => storms::storms(options),
         "whatif" => whatif::whatif(options),
         name => {
             let Some(experiment) = EXPERIMENTS.iter().find(|known| known.name == name) else {
@@ -175,22 +173,4 @@ fn write_predictions(dir: &Path) -> Result<ExitCode, Fault> {
             .map_err(|why| failed(format!("cannot write '{}': {why}", path.display())))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn storms(options: &ModelOptions) -> Result<ExitCode, Fault> {
-    let alone = if options.seed.is_some() { 1 } else { STORMS };
-    let (first, count) = (options.seed.unwrap_or(0), options.seeds.unwrap_or(alone));
-    let mut events = 0;
-    for seed in (0..count).map(|step| first.wrapping_add(step)) {
-        events += storm(seed).map_err(|wreck| {
-            failed(format!(
-                "storm {seed} broke a promise of {}: {}\n{}\nAgain: weir model storm --seed {seed}",
-                wreck.of,
-                wreck.why,
-                wreck.trace.join("\n")
-            ))
-        })?;
-    }
-    let storms = if count == 1 { "storm" } else { "storms" };
-    print(&format!("{count} {storms}, {events} events: no promise was broken\n"))
 }

@@ -5,14 +5,20 @@
 //! - `ready`: which of many channels is served next.
 //! - `swap`: which whole region goes, and when.
 //! - `fragments`: datagrams from fragments, within budgets.
+//! - `sharing`: which region gives frames to another.
+//! - `pipe`: sizes, wake-ups and wishes of a pipe, and how long its ends look before they sleep.
+//! - `arena`: who has which blocks of an arena.
 //!
 //! A seed gives one storm of each. A broken promise is a [`BrokenRun`], which tells the seed and the last
 //! things that happened.
 
+mod arena;
 mod fragments;
 mod paging;
+mod pipe;
 mod pool;
 mod ready;
+mod sharing;
 mod swap;
 
 use std::fmt::Debug;
@@ -64,12 +70,15 @@ type Ended = Result<u64, (String, Vec<String>)>;
 type NamedStorm = (&'static str, fn(u64) -> Ended);
 
 /// The storms of a seed, by their names.
-const STORMS: [NamedStorm; 5] = [
+const STORMS: [NamedStorm; 8] = [
     ("pool", pool::storm),
     ("paging", paging::storm),
     ("ready", ready::storm),
     ("swap", swap::storm),
     ("fragments", fragments::storm),
+    ("sharing", sharing::storm),
+    ("pipe", pipe::storm),
+    ("arena", arena::storm),
 ];
 
 /// Runs the storms of a seed. Returns how many events they had.
@@ -121,6 +130,21 @@ mod tests {
     #[test]
     fn ten_thousand_storms_over_fragments_break_no_promise() {
         ten_thousand("fragments");
+    }
+
+    #[test]
+    fn ten_thousand_storms_over_shared_frames_break_no_promise() {
+        ten_thousand("sharing");
+    }
+
+    #[test]
+    fn ten_thousand_storms_over_a_pipe_break_no_promise() {
+        ten_thousand("pipe");
+    }
+
+    #[test]
+    fn ten_thousand_storms_over_an_arena_break_no_promise() {
+        ten_thousand("arena");
     }
 
     #[test]
