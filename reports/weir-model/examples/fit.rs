@@ -3,6 +3,7 @@
 use weir_model::bbn::cache::Rules;
 use weir_model::bbn::pipe::Test;
 use weir_model::bbn::run::{Setup, run};
+use weir_model::bbn::tables::{IMPROVED, STANDARD};
 use weir_model::machine::Machine;
 use weir_model::published::{BBN_BARE, BBN_PIPE, BBN_PORT};
 use weir_policy::random::Random;
@@ -25,8 +26,7 @@ const FITTED: [&str; 14] = [
 ];
 
 fn rows() -> Vec<(Test, Rules, f64, f64)> {
-    let standard = Rules::default();
-    let improved = Rules { delay: true, cancel: true, avoid_dirty: true, detach: true };
+    let (standard, improved) = (STANDARD, IMPROVED);
     let mut rows = Vec::new();
     for (text, port, headers) in
         [(BBN_PIPE, false, false), (BBN_PORT, true, true), (BBN_BARE, true, false)]

@@ -12,6 +12,9 @@ pub struct Rules {
     pub cancel: bool,
     /// A buffer is taken from the free list only if no write is delayed in it, as long as there is one.
     pub avoid_dirty: bool,
+    /// Where a write is delayed in all free buffers, the one at the front is written and given away,
+    /// and who comes meanwhile waits. Without this rule `getblk` starts the writes of all of them.
+    pub one_at_a_time: bool,
     /// A cancelled buffer gives its block up, and a block that is begun at its start is not read
     /// first. Nothing documents this: see the notes of the experiment.
     pub detach: bool,
@@ -30,6 +33,8 @@ pub struct Buffer {
     pub dirty: bool,
     /// Nobody waits for the disk: the end of the transfer frees it.
     pub is_async: bool,
+    /// It is written so that it can be given away.
+    leaves: bool,
 }
 
 /// What asking for a buffer comes to.
@@ -80,8 +85,13 @@ impl Cache {
         let Some(&oldest) = self.free.first() else { return Got::NoneFree };
         let clean = self.free.iter().copied().find(|&free| !self.buffers[free].dirty);
         let chosen = if self.rules.avoid_dirty { clean.unwrap_or(oldest) } else { oldest };
+        let is_dirty = self.buffers[chosen].dirty;
+        if is_dirty && self.rules.one_at_a_time && self.buffers.iter().any(|of| of.leaves) {
+            return Got::NoneFree;
+        }
         self.take(chosen);
-        if self.buffers[chosen].dirty {
+        if is_dirty {
+            self.buffers[chosen].leaves = true;
             return Got::Write(chosen);
         }
         self.buffers[chosen] = Buffer { block: Some(block), busy: true, ..Buffer::default() };
@@ -95,7 +105,8 @@ impl Cache {
 
     /// `brelse`: the buffer is free again, the last of all.
     pub fn release(&mut self, buffer: usize) {
-        (self.buffers[buffer].busy, self.buffers[buffer].is_async) = (false, false);
+        let of = &mut self.buffers[buffer];
+        (of.busy, of.is_async, of.leaves) = (false, false, false);
         self.free.push(buffer);
     }
 

@@ -12,8 +12,9 @@ impl Setup {
     /// # Errors
     /// A constant is missing.
     pub fn of(machine: &Machine) -> Result<Setup, MachineError> {
-        let ratio = machine.get("cpu_ratio")?;
-        let cpu = |name: &str| machine.get(name).map(|ns| (ns / ratio).round() as u64);
+        let (system, user) = (machine.get("cpu_ratio")?, machine.get("user_ratio")?);
+        let of = |name: &str, ratio: f64| machine.get(name).map(|ns| (ns / ratio).round() as u64);
+        let cpu = |name: &str| of(name, system);
         let (first, stride) = (machine.get("first_block")? as u64, machine.get("stride")? as u64);
         let disk = Geometry {
             rpm: machine.get("rpm")?,
@@ -34,8 +35,8 @@ impl Setup {
                 disk_ns: cpu("disk")?,
                 interrupt_ns: cpu("interrupt")?,
                 cancel_ns: cpu("cancel")?,
-                user_ns: cpu("user")?,
-                check_ns: cpu("check")?,
+                user_ns: of("user", user)?,
+                check_ns: of("check", user)?,
                 start_ns: machine.ns("start")?,
             },
             discipline: Discipline::V6(V6 {

@@ -13,9 +13,10 @@ const BLOCKS: usize = 1000;
 
 /// The system as it was.
 pub const STANDARD: Rules =
-    Rules { delay: false, cancel: false, avoid_dirty: false, detach: false };
+    Rules { delay: false, cancel: false, avoid_dirty: false, one_at_a_time: false, detach: false };
 /// The improved system.
-pub const IMPROVED: Rules = Rules { delay: true, cancel: true, avoid_dirty: true, detach: true };
+pub const IMPROVED: Rules =
+    Rules { delay: true, cancel: true, avoid_dirty: true, one_at_a_time: true, detach: true };
 
 const NOTES: [&str; 5] = [
     "one rule set for all tables, 14 constants fitted (machines/pdp11-40.toml); the rest is V6: fill and drain, \
