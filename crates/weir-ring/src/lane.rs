@@ -12,7 +12,7 @@
 use super::Corrupt;
 
 mod attention;
-#[cfg(any(test, loom, fuzzing))]
+#[cfg(any(test, loom, feature = "heap"))]
 pub mod heap;
 pub mod link;
 mod memory;

@@ -30,7 +30,7 @@ pub mod record;
 pub mod sleep;
 pub mod stream;
 
-#[cfg(any(test, loom, fuzzing))]
+#[cfg(any(test, loom, feature = "heap"))]
 pub mod heap;
 #[cfg(all(test, loom))]
 mod model;

@@ -39,7 +39,7 @@ mod tests {
             return;
         }
         let path = std::env::temp_dir().join(format!("weir-places-{}", std::process::id()));
-        // By another process: a child of another test could inherit it open for writing, and then it
+        // By another process: a child of another test could inherit it open for writing; then it
         // could not be started.
         let program = std::env::current_exe().expect("a program");
         assert!(Command::new("cp").arg(program).arg(&path).status().expect("cp").success());
