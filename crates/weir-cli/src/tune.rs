@@ -7,7 +7,7 @@ use rustix::fd::AsFd;
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
-use weir::tune::{Ask, Settings, ask, caches, path};
+use weir::tune::{Ask, Settings, ask, caches, host_path, path};
 use weir_command::fault::{Fault, print_message};
 use weir_command::output::Outlet;
 use weir_command::units::capacity;
@@ -26,7 +26,8 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
         must_exist(pid, "ask the pipes of")?;
     }
     let mut outlet = Outlet::open(&options.json)?;
-    let mut settings = if options.reset { Settings::default() } else { Settings::read()? };
+    let read = || if options.host { Settings::read_from(&host_path()) } else { Settings::read() };
+    let mut settings = if options.reset { Settings::default() } else { read()? };
     if let Some(size) = size(options) {
         settings.capacity_bytes = Some(size);
         // A segment that no longer fits follows from the size again.
@@ -47,9 +48,12 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
     let sizes_asked = size(options).is_some()
         || options.segment.or(options.atomic).or(options.shift.map(u64::from)).is_some();
     if options.reset || sizes_asked {
-        settings.write()?;
+        match options.host {
+            true => settings.write_to(&host_path())?,
+            false => settings.write()?,
+        }
     }
-    show(&mut outlet, &settings)?;
+    show(&mut outlet, &settings, options.host)?;
     if let Some(pid) = options.live {
         print_message(&all_live(options, pid));
     }
@@ -132,14 +136,22 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
-    let sizes = settings.sizes().map_err(asked)?;
-    let from = |set: bool, otherwise: &'static str| if set { "set" } else { otherwise };
-    let size_from = from(settings.capacity_bytes.is_some(), "caches");
-    let segment_from =
-        from(settings.segment_bytes.is_some() || settings.segment_shift.is_some(), "default");
-    let atomic_from = from(settings.atomic_bytes.is_some(), "default");
-    let kept = path().map(|path| path.display().to_string());
+/// Shows what pipes get by these settings, which are the host's or, over those, the user's.
+fn show(outlet: &mut Outlet, settings: &Settings, of_host: bool) -> Result<(), Fault> {
+    let host = Settings::read_from(&host_path())?;
+    let both = settings.clone().or(&host);
+    let sizes = both.sizes().map_err(asked)?;
+    let has_segment = |of: &Settings| of.segment_bytes.is_some() || of.segment_shift.is_some();
+    let from = |is_set: &dyn Fn(&Settings) -> bool, otherwise: &'static str| match () {
+        () if is_set(settings) => "set",
+        () if is_set(&host) => "host",
+        () => otherwise,
+    };
+    let size_from = from(&|of| of.capacity_bytes.is_some(), "caches");
+    let segment_from = from(&has_segment, "default");
+    let atomic_from = from(&|of| of.atomic_bytes.is_some(), "default");
+    let kept = if of_host { Some(host_path()) } else { path() };
+    let kept = kept.map(|path| path.display().to_string());
     let body = || {
         json!({
             "capacity_bytes": sizes.capacity_bytes,
@@ -160,6 +172,7 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
             capacity(caches.second_bytes),
             capacity(caches.third_bytes)
         ),
+        "host" => format!("set in {}", host_path().display()),
         other => other.to_owned(),
     };
     let mut text = format!(

@@ -56,8 +56,8 @@ pub struct OutOfRange {
 
 impl PipeShape {
     /// Makes a shape of at least these sizes: capacity and segment are rounded up to a power of two.
-    /// A segment that is `None` is an eighth of the capacity, an atomic bound that is `None` 4096
-    /// bytes (or the capacity, with smaller pages).
+    /// A segment that is `None` is an eighth of the capacity and at least a page, an atomic bound that is
+    /// `None` 4096 bytes (or the capacity, with smaller pages).
     ///
     /// # Errors
     /// The first size out of its range: the capacity from 1 byte to 1 GiB, the segment from the
@@ -75,7 +75,7 @@ impl PipeShape {
         within("capacity", capacity, 1, MOST_BYTES)?;
         let capacity_bytes = capacity.max(page_bytes).next_power_of_two();
         let least = (capacity_bytes >> MOST_SHIFT).max(LEAST_SEGMENT_BYTES);
-        let segment = segment.unwrap_or(capacity_bytes >> 3);
+        let segment = segment.unwrap_or((capacity_bytes >> 3).max(page_bytes));
         within("segment", segment, least, capacity_bytes)?;
         let segment_bytes = segment.next_power_of_two();
         let atomic_bytes = atomic.unwrap_or(ATOMIC_BYTES.min(capacity_bytes));
@@ -171,7 +171,7 @@ mod tests {
         let small = shape(1);
         assert_eq!(
             (small.capacity_bytes(), small.segment_bytes(), small.atomic_bytes()),
-            (4096, 512, 4096)
+            (4096, 4096, 4096)
         );
     }
 
@@ -200,8 +200,8 @@ mod tests {
             "the segment is too small"
         );
         assert_eq!(sizes(MOST_BYTES, (None, None), now), (128 << 20, 1000));
-        assert_eq!(sizes(4096, (None, None), now), (512, 1000), "the segment is too large");
-        assert_eq!(sizes(4096, (None, None), (None, Some(5000))), (512, 4096), "so is the bound");
+        assert_eq!(sizes(4096, (None, None), now), (4096, 1000), "the segment is too large");
+        assert_eq!(sizes(4096, (None, None), (None, Some(5000))), (4096, 4096), "so is the bound");
         assert_eq!(sizes(65_536, (Some(512), None), now), (512, 1000));
         assert_eq!(sizes(65_536, (None, Some(9)), now), (8192, 9));
         assert_eq!(sizes(65_536, (None, None), (None, Some(0))), (8192, 4096));

@@ -70,17 +70,18 @@ fn in_a_role() {
 fn the_environment_ranks_over_the_file_and_the_file_over_the_caches() {
     let directory = tempfile::tempdir().expect("a directory");
     let state = directory.path().join("state");
-    let file = state.join("weir/tune");
+    let file = state.join("weir/tune.toml");
     std::fs::create_dir_all(state.join("weir")).expect("made");
     let state = state.to_str().expect("text");
     let plain = under(&[("XDG_STATE_HOME", state)]);
     let capacity: u64 = plain.split(' ').next().expect("a word").parse().expect("a number");
     assert!((1 << 20..=4 << 20).contains(&capacity), "{plain}");
-    std::fs::write(&file, "# mine\ncapacity_bytes 524288\nsegment_bytes 32768\n").expect("written");
+    std::fs::write(&file, "# mine\ncapacity_bytes = 524288\nsegment_bytes = 32768\n")
+        .expect("written");
     assert_eq!(under(&[("XDG_STATE_HOME", state)]), "524288 32768");
     assert_eq!(under(&[("XDG_STATE_HOME", state), ("WEIR_PIPE_SIZE", "64K")]), "65536 32768");
     // The segment from the file no longer fits, and gives way.
-    assert_eq!(under(&[("XDG_STATE_HOME", state), ("WEIR_PIPE_SIZE", "16K")]), "16384 2048");
+    assert_eq!(under(&[("XDG_STATE_HOME", state), ("WEIR_PIPE_SIZE", "16K")]), "16384 4096");
     let both = [("XDG_STATE_HOME", state), ("WEIR_PIPE_SIZE", "1M"), ("WEIR_PIPE_SEGMENT", "8K")];
     assert_eq!(under(&both), "1048576 8192");
     let elsewhere = file.to_str().expect("text");
@@ -88,15 +89,29 @@ fn the_environment_ranks_over_the_file_and_the_file_over_the_caches() {
     assert_eq!(under(&[]), plain, "no home: as without a file");
 }
 
+/// Each user had to set them, and nobody could for the whole host.
+#[test]
+fn what_is_set_for_the_host_holds_where_the_user_has_set_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [host, user] = ["host.toml", "user.toml"].map(|name| directory.path().join(name));
+    std::fs::write(&host, "capacity_bytes = 524288\nsegment_shift = 2\n").expect("written");
+    let host = ("WEIR_HOST_TUNE", host.to_str().expect("text"));
+    assert_eq!(under(&[host]), "524288 131072");
+    std::fs::write(&user, "segment_bytes = 8192\n").expect("written");
+    let user = ("WEIR_TUNE", user.to_str().expect("text"));
+    assert_eq!(under(&[host, user]), "524288 8192");
+    assert_eq!(under(&[host, user, ("WEIR_PIPE_SIZE", "64K")]), "65536 8192");
+}
+
 /// A shift used to be stored as the bytes that it gave for one capacity.
 #[test]
 fn a_shift_is_a_part_of_each_pipes_capacity() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("tune");
-    std::fs::write(&file, "capacity_bytes 1048576\nsegment_shift 4\n").expect("written");
+    std::fs::write(&file, "capacity_bytes = 1048576\nsegment_shift = 4\n").expect("written");
     let file = ("WEIR_TUNE", file.to_str().expect("text"));
     assert_eq!(under(&[file]), "1048576 65536");
-    assert_eq!(under(&[file, ("WEIR_PIPE_SIZE", "16K")]), "16384 1024");
+    assert_eq!(under(&[file, ("WEIR_PIPE_SIZE", "16K")]), "16384 4096");
     assert_eq!(under(&[file, ("WEIR_PIPE_SIZE", "4M")]), "4194304 262144");
     assert_eq!(under(&[file, ("WEIR_PIPE_SEGMENT", "8K")]), "1048576 8192");
 }
@@ -112,7 +127,7 @@ fn what_is_no_size_is_named() {
     assert!(said.starts_with("cannot set the capacity of a pipe: 4294967296"), "{said}");
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("tune");
-    std::fs::write(&file, "speed 9\n").expect("written");
+    std::fs::write(&file, "speed = 9\n").expect("written");
     let said = under(&[("WEIR_TUNE", file.to_str().expect("text"))]);
     assert!(said.starts_with("cannot read '/") && file.exists(), "{said}");
 }
@@ -122,7 +137,7 @@ fn what_is_no_size_is_named() {
 fn settings_take_the_place_of_regular_files_only() {
     let directory = tempfile::tempdir().expect("a directory");
     let [file, link, fifo] = ["file", "link", "fifo"].map(|name| directory.path().join(name));
-    std::fs::write(&file, "capacity_bytes 524288\n").expect("written");
+    std::fs::write(&file, "capacity_bytes = 524288\n").expect("written");
     std::os::unix::fs::symlink("file", &link).expect("a link");
     assert_eq!(in_role("writes", &[("WEIR_TUNE", link.as_os_str())]), "written");
     assert!(link.is_symlink(), "it still leads there");
@@ -157,7 +172,7 @@ fn a_place_that_is_no_whole_path_is_ignored() {
     let directory = tempfile::tempdir().expect("a directory");
     let kept = directory.path().join(".local/state/weir");
     std::fs::create_dir_all(&kept).expect("made");
-    std::fs::write(kept.join("tune"), "capacity_bytes 524288\n").expect("written");
+    std::fs::write(kept.join("tune.toml"), "capacity_bytes = 524288\n").expect("written");
     let home = ("HOME", directory.path().to_str().expect("text"));
     assert_eq!(under(&[home, ("XDG_STATE_HOME", "state")]), "524288 65536");
 }

@@ -41,6 +41,10 @@ pub struct TuneOptions {
           conflicts_with = "pipe", value_parser = weir_command::units::parse::process_id)]
     pub live: Option<Option<i32>>,
 
+    /// Set them for all users of this host, in /etc/weir/tune.toml; what a user has set ranks over it
+    #[arg(long, conflicts_with_all = ["pipe", "live"])]
+    pub host: bool,
+
     /// Remove everything that was set
     #[arg(long, conflicts_with = "sizes")]
     pub reset: bool,
@@ -74,6 +78,7 @@ Examples:
   weir tune                         which sizes new pipes get, and why
   weir tune --size 1M --shift 3     for all new pipes
   weir tune --shift 4 --live        for all new pipes, and those in use
+  weir tune --host --size 1M        for all users of this host, as root
   weir tune --pipe 4711/5 --size 4M a pipe in use (its writer moves to new memory)
 
 For one program: WEIR_PIPE_SIZE and WEIR_PIPE_SEGMENT in its environment override these settings.";

@@ -2,5 +2,5 @@
 
 mod live;
 
-pub use crate::pipe::defaults::{Caches, Settings, caches, path};
+pub use crate::pipe::defaults::{Caches, Settings, caches, host_path, path};
 pub use live::{Ask, ask};

@@ -1,7 +1,8 @@
 //! Defaults of pipes, which the user can change in a file while programs run.
 //!
 //! The first of these that sets a value wins: the call, the environment (`WEIR_PIPE_SIZE`,
-//! `WEIR_PIPE_SEGMENT`), the file (`weir tune`), the sizes of the caches.
+//! `WEIR_PIPE_SEGMENT`), the user's file (`weir tune`), the file of the host (`weir tune --host`), the sizes of
+//! the caches.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory;
@@ -45,8 +46,8 @@ pub struct Settings {
     pub capacity_bytes: Option<u64>,
     /// After how many bytes a longer write is published.
     pub segment_bytes: Option<u64>,
-    /// The segment as a part of each pipe's capacity: capacity >> shift. `segment_bytes` ranks
-    /// over it.
+    /// The segment as a part of each pipe's capacity: capacity >> shift, and at least a page.
+    /// `segment_bytes` ranks over it.
     pub segment_shift: Option<u32>,
     /// The longest write that appears whole, in bytes.
     pub atomic_bytes: Option<u64>,
@@ -57,10 +58,17 @@ const SEGMENT: &str = "segment_bytes";
 const SHIFT: &str = "segment_shift";
 const ATOMIC: &str = "atomic_bytes";
 
-/// Returns the path of the file of defaults: `WEIR_TUNE`, or else `weir/tune` under
+/// Returns the path of the user's file of defaults: `WEIR_TUNE`, or else `weir/tune.toml` under
 /// `XDG_STATE_HOME` or `~/.local/state`. `None` if there is no home.
 pub fn path() -> Option<PathBuf> {
-    weir_sys::places::kept("WEIR_TUNE", "tune")
+    weir_sys::places::kept("WEIR_TUNE", "tune.toml")
+}
+
+/// Returns the path of the host's file of defaults, which hold for each user who has set no other:
+/// `WEIR_HOST_TUNE`, or else `/etc/weir/tune.toml`.
+pub fn host_path() -> PathBuf {
+    let set = weir_sys::places::variable("WEIR_HOST_TUNE").map(PathBuf::from);
+    set.filter(|path| path.is_absolute()).unwrap_or_else(|| PathBuf::from("/etc/weir/tune.toml"))
 }
 
 /// Returns the sizes of the first CPU's caches, as the kernel reports them.
@@ -93,23 +101,30 @@ fn quoted(path: &Path) -> String {
 }
 
 impl Settings {
-    /// Reads the file. Returns empty settings if there is none.
+    /// Reads the user's file. Returns empty settings if there is none.
     ///
     /// # Errors
     /// The file cannot be read, or a line in it is not a setting.
     pub fn read() -> Result<Settings> {
-        let Some(path) = path() else { return Ok(Settings::default()) };
-        match std::fs::read_to_string(&path) {
+        path().map_or_else(|| Ok(Settings::default()), |path| Settings::read_from(&path))
+    }
+
+    /// Reads a file of settings. Returns empty settings if there is none.
+    ///
+    /// # Errors
+    /// Those of [`Settings::read`].
+    pub fn read_from(path: &Path) -> Result<Settings> {
+        match std::fs::read_to_string(path) {
             Ok(text) => Settings::parse(&text).map_err(|line| {
                 let reason = format!("'{line}' is not a setting");
-                Error::new(ErrorKind::Invalid, "read", quoted(&path), reason)
+                Error::new(ErrorKind::Invalid, "read", quoted(path), reason)
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Settings::default()),
-            Err(error) => Err(Error::os("read", quoted(&path), error)),
+            Err(error) => Err(Error::os("read", quoted(path), error)),
         }
     }
 
-    /// Writes the file as a whole, or not at all.
+    /// Writes the user's file as a whole, or not at all.
     ///
     /// # Errors
     /// There is no home, or the file cannot be written. What is there is not a regular file.
@@ -118,8 +133,16 @@ impl Settings {
             let why = "WEIR_TUNE is not set, nor XDG_STATE_HOME or HOME to a whole path";
             return Err(Error::new(ErrorKind::Invalid, "write", "the defaults of pipes", why));
         };
+        self.write_to(&path)
+    }
+
+    /// Writes a file of settings as a whole, or not at all.
+    ///
+    /// # Errors
+    /// The file cannot be written. What is there is not a regular file.
+    pub fn write_to(&self, path: &Path) -> Result<()> {
         // Another file is put in its place: where that is a link, in the place of what it leads to.
-        let path = path.canonicalize().unwrap_or(path);
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if path.metadata().is_ok_and(|found| !found.is_file()) {
             let why = "it is not a regular file";
             return Err(Error::new(ErrorKind::Invalid, "write", quoted(&path), why));
@@ -141,16 +164,32 @@ impl Settings {
         })
     }
 
-    /// Returns the settings of a pipe made now: those of the environment, then those of the file.
+    /// Returns these settings, with those of `others` where nothing is set. A segment that is set one way
+    /// or the other is set.
+    pub fn or(self, others: &Settings) -> Settings {
+        let has_segment = self.segment_bytes.is_some() || self.segment_shift.is_some();
+        let of_others = Some(others).filter(|_| !has_segment);
+        Settings {
+            capacity_bytes: self.capacity_bytes.or(others.capacity_bytes),
+            segment_bytes: self.segment_bytes.or(of_others.and_then(|of| of.segment_bytes)),
+            segment_shift: self.segment_shift.or(of_others.and_then(|of| of.segment_shift)),
+            atomic_bytes: self.atomic_bytes.or(others.atomic_bytes),
+        }
+    }
+
+    /// Returns the settings of a pipe made now: those of the environment, then those of the user's
+    /// file, then those of the host's.
     ///
     /// # Errors
-    /// A variable is not a size, or a line in the file is not a setting. A file that cannot be read
+    /// A variable is not a size, or a line in a file is not a setting. A file that cannot be read
     /// is ignored.
     pub fn in_force() -> Result<Settings> {
-        let mut settings = match Settings::read() {
-            Err(error) if error.kind() == ErrorKind::Os => Settings::default(),
-            read => read?,
+        let readable = |read: Result<Settings>| match read {
+            Err(error) if error.kind() == ErrorKind::Os => Ok(Settings::default()),
+            read => read,
         };
+        let host = readable(Settings::read_from(&host_path()))?;
+        let mut settings = readable(Settings::read())?.or(&host);
         let size = |name: &'static str| {
             let Some(text) = std::env::var_os(name) else { return Ok(None) };
             let text = text.to_string_lossy();
@@ -185,8 +224,8 @@ impl Settings {
     pub(crate) fn segment_of(&self, capacity_bytes: u64) -> Option<u64> {
         let whole = capacity_bytes.clamp(memory::page_bytes(), pipe::MOST_BYTES);
         let part = |shift: u32| {
-            (whole.next_power_of_two() >> shift.min(pipe::MOST_SHIFT))
-                .max(pipe::LEAST_SEGMENT_BYTES)
+            let part = whole.next_power_of_two() >> shift.min(pipe::MOST_SHIFT);
+            part.max(memory::page_bytes())
         };
         self.segment_bytes.or(self.segment_shift.map(part))
     }
@@ -201,7 +240,7 @@ impl Settings {
         ];
         for (name, bytes) in sizes {
             if let Some(bytes) = bytes {
-                text.push_str(&format!("{name} {bytes}\n"));
+                text.push_str(&format!("{name} = {bytes}\n"));
             }
         }
         text
@@ -212,16 +251,15 @@ impl Settings {
         let lines = text.lines().map(str::trim);
         for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let wrong = || line.to_owned();
-            let mut words = line.split_whitespace();
-            let name = words.next().unwrap_or_default();
-            let numbers: Option<Vec<u64>> = words.map(|word| word.parse().ok()).collect();
-            match (name, numbers.ok_or_else(wrong)?.as_slice()) {
-                (CAPACITY, &[bytes]) => settings.capacity_bytes = Some(bytes),
-                (SEGMENT, &[bytes]) => settings.segment_bytes = Some(bytes),
-                (SHIFT, &[shift]) if shift <= u64::from(pipe::MOST_SHIFT) => {
-                    settings.segment_shift = Some(shift as u32);
+            let (name, number) = line.split_once('=').ok_or_else(wrong)?;
+            let number: u64 = number.trim().parse().map_err(|_| wrong())?;
+            match name.trim() {
+                CAPACITY => settings.capacity_bytes = Some(number),
+                SEGMENT => settings.segment_bytes = Some(number),
+                SHIFT if number <= u64::from(pipe::MOST_SHIFT) => {
+                    settings.segment_shift = Some(number as u32);
                 }
-                (ATOMIC, &[bytes]) => settings.atomic_bytes = Some(bytes),
+                ATOMIC => settings.atomic_bytes = Some(number),
                 _ => return Err(wrong()),
             }
         }
@@ -243,12 +281,12 @@ mod tests {
     fn a_shift_is_a_part_of_each_capacity() {
         let settings = Settings { segment_shift: Some(4), ..Settings::default() };
         let parts = [1, 4096, 100_000, 1 << 20].map(|capacity| settings.segment_of(capacity));
-        assert_eq!(parts, [256, 256, 8192, 65_536].map(Some));
+        assert_eq!(parts, [4096, 4096, 8192, 65_536].map(Some));
         // A part of less than a segment can have was refused, as was the size that was set with it.
         let shift = Some(pipe::MOST_SHIFT);
         let least =
             Settings { segment_shift: shift, capacity_bytes: Some(4096), ..settings.clone() };
-        assert_eq!(least.sizes().map(|sizes| sizes.segment_bytes).ok(), Some(64));
+        assert_eq!(least.sizes().map(|sizes| sizes.segment_bytes).ok(), Some(4096));
         let bytes = Settings { segment_bytes: Some(512), ..settings };
         assert_eq!(bytes.segment_of(1 << 20), Some(512));
         assert_eq!(Settings::default().segment_of(1 << 20), None);
@@ -264,7 +302,7 @@ mod tests {
         };
         assert_eq!(Settings::parse(&settings.text()), Ok(settings));
         assert_eq!(Settings::parse("\n# all\n"), Ok(Settings::default()));
-        let wrong = ["capacity_bytes", "capacity_bytes x", "speed 9", "segment_shift 9"];
+        let wrong = ["capacity_bytes", "capacity_bytes = x", "speed = 9", "segment_shift = 9"];
         for line in wrong {
             assert_eq!(Settings::parse(line), Err(line.to_owned()));
         }
