@@ -16,6 +16,8 @@ pub use buffer::{BufferOptions, PoolFlags};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 pub use look_inside::LookInside;
 pub use pipes::{StatOptions, TuneOptions};
+#[cfg(feature = "mount")]
+pub use port::PortMountOptions;
 pub use port::{
     PortCommand, PortListOptions, PortReadOptions, PortStatOptions, PortVerb, PortWriteOptions,
 };

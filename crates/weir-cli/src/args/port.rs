@@ -27,6 +27,9 @@ pub enum PortVerb {
     Stat(PortStatOptions),
     /// Remove a port that a dead reader left behind
     Remove(PortRemoveOptions),
+    /// Show ports as files below a directory, for programs that know nothing of weir
+    #[cfg(feature = "mount")]
+    Mount(PortMountOptions),
 }
 
 #[derive(Debug, Args)]
@@ -140,6 +143,37 @@ pub struct PortRemoveOptions {
     /// The port, named as for weir port read; a port that has a reader is not removed
     pub name: PathBuf,
 }
+
+#[cfg(feature = "mount")]
+#[derive(Debug, Args)]
+#[command(after_help = MOUNT_EXAMPLES)]
+pub struct PortMountOptions {
+    /// The directory on which to mount them
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub directory: PathBuf,
+
+    /// Show the ports of this directory, and not those with names without a /
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub of: Option<PathBuf>,
+
+    /// Longest message, such as 64K; at most 1G
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = weir_command::units::parse::size)]
+    pub max_message: u64,
+}
+
+#[cfg(feature = "mount")]
+const MOUNT_EXAMPLES: &str = "\
+Examples:
+  weir port read log > log.txt &
+  mkdir ports; weir port mount ports &
+  echo 'backup done' > ports/log                  one message, with its newline
+  ls ports; umount ports
+
+What a program writes between open and close is one message, whatever others write at the same time.
+An open waits until what was closed before it is sent, and fails if no reader is listening (ENXIO, as
+of a FIFO). A message that the reader does not take is lost, and that is told here, not to its writer:
+its close has returned by then. The sender of all messages is this command. Others than its user have
+no access. Needs /dev/fuse and, unless root mounts, fusermount3.";
 
 const READ_JSON: &str = "\
 Write each message as a line of JSON (schema weir.port.read/1), with its sender, to FILE; - is \

@@ -1,10 +1,13 @@
 //! `weir port`: many writers and one reader under a name, from the shell.
 //!
 //! [`read`] creates a port and prints its messages in the forms of [`form`]. [`write`] sends what it
-//! reads. [`names`] lists, shows and removes ports.
+//! reads. [`names`] lists, shows and removes ports. `mount` shows ports as files, where weir is built with
+//! that.
 
 mod end;
 mod form;
+#[cfg(feature = "mount")]
+mod mount;
 mod names;
 mod read;
 mod write;
@@ -21,6 +24,8 @@ pub fn port(command: &PortCommand) -> Result<ExitCode, Fault> {
         PortVerb::Write(options) => write::write(options),
         PortVerb::List(options) => names::list(options),
         PortVerb::Stat(options) => names::stat(options),
+        #[cfg(feature = "mount")]
+        PortVerb::Mount(options) => mount::mount(options),
         PortVerb::Remove(options) => names::remove(&options.name),
     }
 }

@@ -29,6 +29,8 @@ mod pipes;
 mod port;
 mod port_elastic;
 mod port_flood;
+#[cfg(feature = "mount")]
+mod port_mount;
 mod port_names;
 mod products;
 mod profile_of_run;
