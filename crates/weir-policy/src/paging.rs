@@ -63,8 +63,8 @@ impl PagingPolicy {
         if settings.starts_filed {
             pages.fill();
         }
-        // Each page in memory is in one write, drop or look at most, and one run comes in.
-        actions.try_reserve_exact(2 * settings.frames as usize + 4)?;
+        // Each page in memory is in one write, drop or look at most, and two runs come in.
+        actions.try_reserve_exact(2 * settings.frames as usize + 5)?;
         Ok(PagingPolicy {
             settings,
             pages,
@@ -84,6 +84,11 @@ impl PagingPolicy {
     /// There is no memory for the table.
     pub fn grow(&mut self, pages: u32) -> Result<(), TryReserveError> {
         self.pages.grow(pages)
+    }
+
+    /// Whether there is something to do.
+    pub fn has_actions(&self) -> bool {
+        !self.actions.is_empty()
     }
 
     /// Takes the next thing to do from the queue.
@@ -147,8 +152,9 @@ impl PagingPolicy {
     #[inline]
     pub fn is_hot(&self, page: u32, writes: bool) -> bool {
         let entry = &self.pages[page];
-        let asked = REFERENCED | UNASKED | LEAVING | COLD | if writes { DIRTY } else { 0 };
-        let wanted = REFERENCED | if writes { DIRTY } else { 0 };
+        let used = if self.settings.looks { 0 } else { REFERENCED };
+        let wanted = used | if writes { DIRTY } else { 0 };
+        let asked = wanted | UNASKED | LEAVING | COLD;
         entry.place == Place::Here && entry.flags & asked == wanted
     }
 
@@ -168,7 +174,8 @@ impl PagingPolicy {
         self.pages.working_set()
     }
 
-    /// Learns that a page is touched now, and says where it is.
+    /// Learns that a page is touched now, and says where it is. If there is something to do after
+    /// that, it is done before the touch, and the page touched again: it may have gone.
     pub fn touch(&mut self, page: u32, writes: bool) -> Touch {
         let entry = &mut self.pages[page];
         match entry.place {
@@ -176,16 +183,40 @@ impl PagingPolicy {
             Place::Coming => return Touch::Coming,
             Place::Here => {}
         }
-        self.counts.reclaimed += u64::from(entry.has(GOES));
-        self.counts.used += u64::from(entry.has(UNASKED));
+        let (stays, was_unasked) = (entry.has(GOES), entry.has(UNASKED));
+        self.counts.reclaimed += u64::from(stays);
+        self.counts.used += u64::from(was_unasked);
         entry.flags &= !(UNASKED | GOES);
         if !self.sweeps {
-            entry.flags = entry.flags & !COLD | REFERENCED;
+            entry.flags &= !COLD;
+            // Where touches are seen by faults, the pages that are asked for are no more used than
+            // those that came with them. All of them go together.
+            if stays || !self.settings.looks {
+                entry.flags |= REFERENCED;
+            }
         }
         if writes {
             entry.flags |= DIRTY;
         }
+        // A sweep displaces as little as it can.
+        if was_unasked && self.intake.reaches_marker(page) && !self.sweeps {
+            self.come_ahead();
+        }
         Touch::Here
+    }
+
+    /// Brings the next cluster of a sequence in, if that takes no frame from others: its transfer
+    /// goes on while the program uses the one before.
+    fn come_ahead(&mut self) {
+        let next = self.intake.next_in_sequence(&self.pages, self.frames.limit());
+        let Some(run) = next else { return };
+        if self.frames.free() < run.count {
+            return;
+        }
+        self.come(run, NONE);
+        let behind = self.intake.follow(run, self.sweeps);
+        self.let_go(behind);
+        self.balance(0);
     }
 
     /// Decides what comes in for a page that is absent. False: no frame is free for it yet. Then
@@ -206,7 +237,8 @@ impl PagingPolicy {
         let entry = &self.pages[page];
         let is_missed = self.gone.is_missed(entry, self.frames.limit());
         self.counts.again += u64::from(self.gone.has_just_gone(entry));
-        self.intake.fault(&self.pages, page, self.counts.hard, is_missed);
+        let facts = (is_missed, self.gone.count > 0);
+        self.intake.fault(&self.pages, page, self.counts.hard, facts);
         self.come(run, page);
         self.counts.hard += 1;
         let behind = self.intake.brought(run, self.counts.hard, self.sweeps);
@@ -247,9 +279,10 @@ impl PagingPolicy {
     /// Gives frames to absent pages, which come in for `asked` (or for none).
     fn come(&mut self, run: Run, asked: u32) {
         let filed = self.pages[run.first].place == Place::Filed;
-        let probe = match run.count {
-            1 => asked,
-            count => {
+        let probe = match (self.intake.mark(run, asked), run.count) {
+            (Some(marker), _) => marker,
+            (None, 1) => asked,
+            (None, count) => {
                 let at = run.first + self.frames.below(count - 1);
                 if at >= asked { at + 1 } else { at }
             }
@@ -299,9 +332,11 @@ impl PagingPolicy {
         run.pages().for_each(|page| self.victims.evict_first(&mut self.pages, page));
     }
 
-    /// The frames that are kept free or made free: two clusters, or `wanted`.
+    /// The frames that are kept free or made free: two clusters, or `wanted`; and no more than there
+    /// are pages without one, so a region that fits into its memory stays there.
     fn reserve(&self, wanted: u32) -> u32 {
-        (2 * self.cluster()).clamp(1, self.frames.limit() / 4).max(wanted)
+        let without = self.pages.count().saturating_sub(self.frames.used());
+        (2 * self.cluster()).clamp(1, self.frames.limit() / 4).min(without).max(wanted)
     }
 
     /// Lets pages go until enough frames are free or will be.

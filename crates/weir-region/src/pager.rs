@@ -283,6 +283,8 @@ impl Pager {
         let failures = self.failures;
         loop {
             match self.policy.touch(page, writes) {
+                // What comes ahead of the next touches is begun first, and may let this page go.
+                Touch::Here if self.policy.has_actions() => {}
                 Touch::Here => break,
                 Touch::Coming => self.wait_for_one(),
                 Touch::Absent => {

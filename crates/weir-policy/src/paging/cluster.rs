@@ -1,5 +1,6 @@
 //! How many pages a fault brings in: a power of two that follows how much of what was brought in
-//! unasked was used.
+//! unasked was used. It begins with the largest: while memory is free, a page that comes unasked
+//! costs its part of a transfer, a small part of the fault that it may save.
 //!
 //! Two facts move it. A fault in the other half of a block of twice the size, soon after a fault in
 //! the first half, would not have happened with twice the size. Pages that came unasked and were not
@@ -20,27 +21,31 @@ const WEIGHT: i32 = 8;
 const GROWS: i32 = 250;
 /// The size halves below this share of pages used.
 const SHRINKS: i32 = 120;
+/// It shrinks to a quarter at once where hardly any page was used.
+const SHRINKS_TWICE: i32 = 40;
 /// A page that comes unused costs more where it displaces one that is missed soon: of the share of
 /// faults on such pages, this part (of 1000) is added to [`SHRINKS`].
 const PRESSURE: i32 = 100;
 /// After the size has halved for that, it stays for this many faults, and for twice as many each time.
 const HOLDS: (u64, u64) = (8, 64);
 
-/// A running mean in thousandths.
+/// A running mean in thousandths, from a first guess, and the sum of the facts.
 #[derive(Clone, Copy, Debug)]
 struct Mean {
     value: i32,
     facts: u32,
+    sum: i32,
 }
 
 impl Mean {
     fn new(value: i32) -> Mean {
-        Mean { value, facts: 0 }
+        Mean { value, facts: 0, sum: 0 }
     }
 
     fn add(&mut self, fact: i32) {
         self.value += (fact - self.value) / WEIGHT;
         self.facts += 1;
+        self.sum = self.sum.saturating_add(fact);
     }
 }
 
@@ -73,7 +78,7 @@ impl ClusterSize {
         watched.try_reserve_exact(WATCHED)?;
         let (beside, used) = (Mean::new(0), Mean::new(500));
         Ok(ClusterSize {
-            pages: 1,
+            pages: most,
             most,
             recent: [u32::MAX; RECENT],
             beside,
@@ -96,8 +101,9 @@ impl ClusterSize {
         self.watched.clear();
     }
 
-    /// Learns of the fault with this number, and whether its page had only just gone.
-    pub fn fault(&mut self, page: u32, number: u64, again: bool) {
+    /// Learns of the fault with this number, whether its page had only just gone, and whether it goes
+    /// on with a sequence, where each fault doubles the size.
+    pub fn fault(&mut self, page: u32, number: u64, again: bool, in_sequence: bool) {
         self.again.add(if again { 1000 } else { 0 });
         let (half, whole) = (page / self.pages, page / (2 * self.pages));
         let is_beside = |other: &u32| {
@@ -107,7 +113,8 @@ impl ClusterSize {
         self.beside.add(if beside { 1000 } else { 0 });
         self.recent[(number % RECENT as u64) as usize] = page;
         let is_free = number >= self.held_until && self.pages < self.most;
-        if self.beside.facts >= LEAST_FACTS && self.beside.value >= GROWS && is_free {
+        let grows = self.beside.facts >= LEAST_FACTS && self.beside.value >= GROWS;
+        if is_free && (grows || in_sequence) {
             self.set(2 * self.pages);
         }
     }
@@ -142,6 +149,8 @@ impl ClusterSize {
         } else {
             self.holds = HOLDS.0;
         }
-        self.set(self.pages / 2);
+        let mean = self.used.sum / self.used.facts as i32;
+        let part = if mean < SHRINKS_TWICE { 4 } else { 2 };
+        self.set(self.pages / part);
     }
 }

@@ -91,6 +91,10 @@ impl PageTable {
         self.all.fill(PageEntry { place: Place::Filed, flags: FILED, ..PageEntry::EMPTY });
     }
 
+    pub fn count(&self) -> u32 {
+        self.all.len() as u32
+    }
+
     pub fn get(&self, page: u32) -> Option<&PageEntry> {
         self.all.get(page as usize)
     }

@@ -15,7 +15,7 @@ pub struct World {
     memory: BTreeMap<u32, u64>,
     /// Pages that touches reach without a fault, where touches are seen by faults.
     mapped: BTreeMap<u32, bool>,
-    file: BTreeMap<u32, u64>,
+    pub file: BTreeMap<u32, u64>,
     /// What was written to each page last: the naive reference.
     pub expected: BTreeMap<u32, u64>,
     transfers: Vec<(Run, bool, Vec<u64>)>,
@@ -136,6 +136,7 @@ impl World {
                 break;
             }
             match self.policy.touch(page, writes) {
+                Touch::Here if self.policy.has_actions() => self.act(),
                 Touch::Here => break,
                 Touch::Coming => assert!(self.end_any(), "it comes"),
                 Touch::Absent => {

@@ -229,6 +229,7 @@ impl Storm {
                 return Err(format!("a touch of page {page} waits for ever"));
             }
             match self.policy.touch(page, writes) {
+                Touch::Here if self.policy.has_actions() => self.act()?,
                 Touch::Here => break,
                 Touch::Coming => {
                     if !self.end_one()? {
