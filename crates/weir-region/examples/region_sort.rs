@@ -1,14 +1,16 @@
 //! Sorts numbers in a region of four times its memory, and beside it in an ordinary mapping.
 //!
-//!     cargo run --release --example region_sort -- 64
+//!     cargo run --release --example region_sort -- 64 normal
 //!
 //! The number is the mebibytes to sort. The region may use a quarter of them. The sort is a radix sort
 //! from the lowest four bits: each pass reads one half of the region upwards and writes 16 runs in the
-//! other half. The ordinary mapping is the same program with `WEIR_REGION_PAGING=kernel`; for a fair
-//! comparison run both in a memory cgroup.
+//! other half. The word is the order of touches that the region, or the kernel, is told: `normal`,
+//! `sequential` or `random`. The ordinary mapping is the same program with
+//! `WEIR_REGION_PAGING=kernel`; for a fair comparison run both in a memory cgroup
+//! (docs/design/region.md has the commands and what came out).
 
 use std::time::Instant;
-use weir_region::{MappedRegion, RegionOptions};
+use weir_region::{MappedRegion, RegionAdvice, RegionOptions};
 
 const NUMBER_BYTES: usize = 8;
 
@@ -42,9 +44,16 @@ fn pass(from: &[u8], to: &mut [u8], shift: u32) {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mebibytes: usize = std::env::args().nth(1).map_or(Ok(8), |text| text.parse())?;
+    let advice = match std::env::args().nth(2).as_deref() {
+        None | Some("normal") => RegionAdvice::Normal,
+        Some("sequential") => RegionAdvice::Sequential,
+        Some("random") => RegionAdvice::Random,
+        Some(other) => return Err(format!("no order of touches is called '{other}'").into()),
+    };
     let half = (mebibytes << 20) / 2;
     let memory = (2 * half / 4) as u64;
     let mut region = MappedRegion::new(2 * half, &RegionOptions::new().memory_bytes(memory))?;
+    region.advise(advice)?;
     println!("{} MiB in {} MiB of memory: {}", mebibytes, memory >> 20, region.mechanism());
     let count = half / NUMBER_BYTES;
     let begun = Instant::now();
