@@ -7,12 +7,15 @@ use crate::limits::futex_wake_nobody;
 use crate::sys::floor;
 use crate::sys::shared::{LINE_BYTES, SharedPages};
 use crate::sys::uring::Nops;
+use crate::tools::futex::{sleep, wake};
 use crate::tools::prelude::*;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::hint::black_box;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 use weir_measure::sys::fork;
 
@@ -80,6 +83,54 @@ fn nothing() {
     black_box(());
 }
 
+/// Wakes nobody while a thousand threads sleep on words of their own. Joy (1980) hashed the sleepers, so
+/// that a wake-up need not look at all of them; the kernel's futexes are hashed too.
+fn wake_among_sleepers() -> MadeWork {
+    let sleepers = Sleepers::start(1000)?;
+    let word = AtomicU32::new(0);
+    try_repeat(move || {
+        let _until_the_end = &sleepers;
+        wake(&word, 1)
+    })
+}
+
+/// Threads that sleep, each on a word of its own, until this is dropped.
+struct Sleepers {
+    words: Arc<Vec<AtomicU32>>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Sleepers {
+    fn start(count: usize) -> Result<Sleepers, CaseError> {
+        const STACK_BYTES: usize = 64 << 10;
+        let words: Vec<AtomicU32> = (0..count).map(|_| AtomicU32::new(0)).collect();
+        let mut sleepers = Sleepers { words: Arc::new(words), threads: Vec::new() };
+        for at in 0..count {
+            let words = Arc::clone(&sleepers.words);
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
+                // Relaxed: nothing but the word itself is told by it.
+                while words[at].load(Ordering::Relaxed) == 0 && sleep(&words[at], 0, None).is_ok() {
+                }
+            })?;
+            sleepers.threads.push(thread);
+        }
+        Ok(sleepers)
+    }
+}
+
+impl Drop for Sleepers {
+    fn drop(&mut self) {
+        for word in self.words.iter() {
+            // Relaxed: as above.
+            word.store(1, Ordering::Relaxed);
+            let _ = wake(word, 1);
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
 fn phases() -> Group {
     let calls = Some(Perspective { of: Activity::Calls, per_operation: 1.0 });
     let floor_call = Case { perspective: calls, ..plain("no such call", floor::no_such_call) };
@@ -101,6 +152,9 @@ fn phases() -> Group {
         further(plain("yield", std::thread::yield_now)),
         further(case("futex wake, nobody waits", call("futex"), Measure::TIME, |_| {
             futex_wake_nobody()
+        })),
+        further(case("futex wake, 1000 wait for others", call("futex"), Measure::TIME, |_| {
+            wake_among_sleepers()
         })),
         reading("read of a closed descriptor", 1, false, true),
         reading("read of 0 bytes", 0, true, true),

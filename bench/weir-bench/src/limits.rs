@@ -9,10 +9,14 @@ use crate::sys::shared::{LINE_BYTES, PageBuffer, SharedPages};
 use crate::tools::futex::{sleep, wake};
 use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
+use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use weir_policy::random::Random;
 
 const COPY_BYTES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 4 << 20, 64 << 20];
+/// Memory whose lines are loaded one after the other: in the first cache, and beyond all of them.
+const CHASED_BYTES: [u64; 2] = [16 << 10, 256 << 20];
 const ALONE_MS: [u64; 2] = [0, 100];
 
 pub fn suite() -> Suite {
@@ -47,8 +51,33 @@ fn here() -> Vec<Case> {
         let name = format!("memcpy {}", size(bytes));
         Case { standard, ..case(name, params, Measure::THROUGHPUT, make) }
     }));
+    cases.extend(CHASED_BYTES.map(chased));
     cases.extend(ALONE_MS.map(touched_again));
     cases
+}
+
+/// Loads lines of a memory one after the other, in an order that nothing can foresee: where the next one
+/// is stands in each. What Joy (1980) called a memory cycle.
+fn chased(bytes: u64) -> Case {
+    const STEP: u64 = LINE_BYTES as u64 / size_of::<u32>() as u64;
+    let make = move |_: &Site| {
+        let lines = (bytes / LINE_BYTES as u64) as u32;
+        let mut order: Vec<u32> = (0..lines).collect();
+        let mut random = Random::new(1980);
+        for last in (1..order.len()).rev() {
+            order.swap(last, random.below(last as u64 + 1) as usize);
+        }
+        let mut memory = vec![0_u32; (u64::from(lines) * STEP) as usize];
+        let followed = order.iter().zip(order.iter().cycle().skip(1));
+        for (line, next) in followed {
+            memory[(u64::from(*line) * STEP) as usize] = (u64::from(*next) * STEP) as u32;
+        }
+        let mut at = 0_u32;
+        repeat(move || at = black_box(memory[at as usize]))
+    };
+    let params = Params { chunk_bytes: Some(bytes), ..operation("load") };
+    let name = format!("a line loaded after another, {}", size(bytes));
+    Case { standard: bytes <= 16 << 10, ..case(name, params, Measure::TIME, make) }
 }
 
 /// Touches pages again after nobody has touched them for a while. A host that shares its memory out
