@@ -6,7 +6,7 @@ use weir_model::outcome::rank_correlation;
 use weir_policy::random::Random;
 
 const FITTED: [&str; 8] =
-    ["call", "lock", "wake", "switch", "rouse", "byte", "cold_byte", "grep_byte"];
+    ["call", "lock", "wake", "switch", "rouse", "byte", "remote_byte", "grep_byte"];
 
 fn score(machine: &Machine) -> f64 {
     let outcome = run(machine).expect("a whole machine");

@@ -154,6 +154,15 @@ impl<W: World> Sys<W> {
         woken
     }
 
+    /// Wakes all processes that sleep on a channel, by one who is about to sleep: no CPU is told,
+    /// and they run where one becomes free. Returns how many there were.
+    pub fn wake_sync(&mut self, channel: WaitChannel) -> usize {
+        let is_there = |pid: &Pid| self.procs[*pid].state == ProcState::Asleep(channel);
+        let woken: Vec<Pid> = (0..self.procs.len()).filter(is_there).collect();
+        woken.iter().for_each(|&pid| self.queue(pid));
+        woken.len()
+    }
+
     /// Wakes one process that sleeps on a channel.
     pub fn wake_one(&mut self, channel: WaitChannel) -> bool {
         let found = self.procs.iter().position(|proc| proc.state == ProcState::Asleep(channel));
