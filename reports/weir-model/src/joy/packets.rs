@@ -120,7 +120,7 @@ fn mechanisms(machine: &Machine) -> Result<[(&'static str, Costs); 3], MachineEr
     let changed: u64 = syscall::phases(machine, 6)?.iter().sum();
     let [_, (_, before), _, (_, after)] = switch::ways(machine)?;
     let saved = before.whole_ns() - after.whole_ns();
-    // Joy gives raising and lowering the processor priority (spl) nearly a third of a read or write.
+    // Joy gives raising and lowering the processor's priority (spl) a third of a read or write.
     let spl_ns = (machine.get("spl")? * (call + packet) as f64).round() as u64;
     let macros_ns = (machine.get("macros")? * machine.get("procedure")?).round() as u64;
     Ok([
