@@ -14,6 +14,7 @@ use crate::verdict::Verdict;
 use alloc::vec::Vec;
 
 mod cpus;
+mod filters;
 pub(crate) mod jobs;
 mod lines;
 pub(crate) mod passes;
@@ -24,7 +25,8 @@ pub(crate) mod starts;
 mod tools;
 
 pub use cpus::Scarcity;
-pub use passes::Rereads;
+pub use filters::Filter;
+pub use passes::{Rereads, rereads};
 pub use rewrite::{Advised, Change};
 pub use starts::Restarts;
 
@@ -70,6 +72,8 @@ pub enum AdviceKind {
     NoPacking,
     /// Lines counted in a table, where they are sorted only to be counted.
     CountInTable,
+    /// A filter that passes few lines before what works on each of them.
+    FilterFirst,
 }
 
 /// The possible gain of the whole run from a piece of advice: a factor, 1 or more.
@@ -164,6 +168,7 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &dyn Fn() -> Vec<Refuted>) 
         let compressor = stages::parallel_compressor(run, culprit);
         all.extend(compressor.or_else(|| tools::more_threads(run, culprit)));
         all.extend(cpus::higher_quota(run, verdict, culprit));
+        all.extend(filters::filter_first(run, culprit.stage));
     }
     all.extend(jobs::longest_first(run));
     all.extend(tools::uncompressed_stream(run));

@@ -264,6 +264,8 @@ pub struct Stage {
     /// The path of the regular file that each of its processes reads, if there are several and all that
     /// were seen with a file read this one; the largest of those that each had open.
     pub shared_file: Option<String>,
+    /// The files that its processes read from the beginning to the end, as far as was seen.
+    pub files_read: Vec<FileRead>,
     /// The file that is its standard output, if that is one of its own.
     pub output: Option<OutputFile>,
     /// How many of its processes were seen with a file open to be read that is no module of their
@@ -276,6 +278,17 @@ pub struct Stage {
     /// Pages of memory that its processes had to wait for, since they were on a disk or in swap, if
     /// known.
     pub major_faults: Option<u64>,
+}
+
+/// A file that a command read whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileRead {
+    /// Its path.
+    pub path: String,
+    /// The bytes of all its readings.
+    pub bytes: u64,
+    /// How often it was read.
+    pub times: u64,
 }
 
 /// The file that a stage writes.

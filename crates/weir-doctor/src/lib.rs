@@ -11,6 +11,7 @@
 //! - [`command`]: the words of a command as typed, and the command changed.
 //! - [`programs`]: knowledge about common programs.
 //! - [`repacked`]: what a script packs and unpacks again.
+//! - [`read_again`]: a file that several commands of a script read.
 //! - [`load`]: what each stage was: how busy, and with what.
 //! - [`around`]: causes that took the run's CPU time: a quota, others, its own stages.
 //! - [`outside`]: what a stage waited for outside the run.
@@ -53,6 +54,7 @@ pub mod partition;
 mod parts;
 pub mod phases;
 pub mod programs;
+pub mod read_again;
 pub mod repacked;
 pub mod sizing;
 pub mod stall;

@@ -82,6 +82,17 @@ pub fn without_some(run: &Run, saved: &[(usize, u64)]) -> f64 {
     factor(run, rests, run.usable_cpus())
 }
 
+/// Returns how many times faster the run could be, at most, if each of these stages needed that part of
+/// what it did.
+pub fn with_parts(run: &Run, parts: &[(usize, f64)]) -> f64 {
+    let rests = (0..run.stages.len()).map(|at| {
+        let part = parts.iter().find(|(of, _)| *of == at).map_or(1.0, |(_, part)| *part);
+        let StageNeeds { own_ns, cpu_ns } = whole(run, at);
+        StageNeeds { own_ns: own_ns * part, cpu_ns: cpu_ns * part }
+    });
+    factor(run, rests, run.usable_cpus())
+}
+
 /// Returns how many times faster the run could be, at most, if the first stage, which only passes
 /// on a file, were left out: its reader then needs no more time in the kernel, at best.
 pub fn without_source(run: &Run) -> f64 {

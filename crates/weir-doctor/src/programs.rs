@@ -7,6 +7,7 @@ pub use table::StatusMeaning;
 use table::{Fact, is};
 
 mod changed;
+mod filters;
 mod hints;
 mod table;
 
@@ -14,6 +15,7 @@ pub use changed::{
     AES_CIPHER, cat_of_one_file, line_buffered, parallel, uncompressed, with_buffer, with_threads,
     without_cat, writes_text,
 };
+pub use filters::{EachLine, each_line, is_line_filter, with_grep};
 pub use hints::{
     InOneProcess, buffering, flush_once, in_one_pass, in_one_process, instead_of_processes,
     is_loaded_by_reading, loading_ns, unbuffered,
@@ -106,6 +108,29 @@ fn replaces(word: &str) -> bool {
 /// them that read the same one could be one.
 pub fn reads_again(program: &str) -> bool {
     in_one_pass(program).is_some()
+}
+
+/// Whether a program is known to read its files from the beginning to the end, unless an option lets it
+/// leave early.
+pub fn reads_files(program: &str) -> bool {
+    let whole = |fact: &Fact| {
+        matches!(fact, Fact::OnePass(_) | Fact::EndsWithInput | Fact::Gathers | Fact::Packer)
+    };
+    table::facts(program).iter().any(whole)
+}
+
+/// Whether a command reads its files to the end. Its words may have lost their quotes.
+pub fn reads_to_end(label: &str) -> bool {
+    let Some((program, words)) = split(label) else { return false };
+    let leaves = |fact: &Fact| match fact {
+        Fact::Leaves => true,
+        Fact::LeavesWith(letters, texts) => {
+            letters.chars().any(|letter| has_short(&words, letter))
+                || texts.iter().any(|text| label.contains(text))
+        }
+        _ => false,
+    };
+    reads_files(program) && !table::facts(program).iter().any(leaves)
 }
 
 /// Whether a command sorts whole lines in their plain order.

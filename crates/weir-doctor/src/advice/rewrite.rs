@@ -1,6 +1,7 @@
 //! The stages of a pipeline as they are when a piece of advice has been followed.
 
 use super::cpus::{Scarcity, scarcity};
+use super::filters::{Filter, filter, filtered};
 use super::passes::{Rereads, rereads};
 use super::starts::{Restarts, restarts};
 use super::{Advice, AdviceKind, Surroundings, tools};
@@ -33,6 +34,8 @@ pub struct Advised {
     pub rereads: Option<Rereads>,
     /// The command that is started again and again.
     pub restarts: Option<Restarts>,
+    /// The filter that could come first.
+    pub filter: Option<Filter>,
     /// Why there were too few CPUs.
     pub scarcity: Option<Scarcity>,
     /// What a script packs and unpacks again, that which took longest first.
@@ -62,6 +65,10 @@ impl Advised {
             changes,
             instead: instead.flatten(),
             hint: hint(run, &advice, rereads),
+            filter: advice
+                .stage
+                .filter(|_| is(AdviceKind::FilterFirst))
+                .and_then(|at| filter(run, at)),
             rereads,
             repacked: if is(AdviceKind::NoPacking) { repacked(run) } else { Vec::new() },
             restarts: if is(AdviceKind::OneProcess) { restarts(run) } else { None },
@@ -128,6 +135,7 @@ pub(super) fn rewrite(
         AdviceKind::LargerWrites | AdviceKind::LargerReads => {
             one(programs::with_buffer(label(at)?)?)
         }
+        AdviceKind::FilterFirst => filtered(run, at),
         AdviceKind::LargerPipe
         | AdviceKind::ElasticBuffer
         | AdviceKind::MoreCpus

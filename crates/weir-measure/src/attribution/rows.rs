@@ -12,7 +12,7 @@ use super::files::longest_read;
 use super::group::{Group, MOST_GROUPS, MoreEnd, describe, hints, is_due};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskSample, combine};
-use weir_doctor::programs::{is_loaded_by_reading, reads_again};
+use weir_doctor::programs::{is_loaded_by_reading, reads_files};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::{
@@ -139,7 +139,7 @@ pub fn refresh_ends(group: &mut Group, process: &Process) -> bool {
     let before = (group.root.ends, group.more_ends.len());
     let due = std::mem::take(&mut group.ends_due);
     let program = &process.record.program;
-    if reads_again(program) || is_loaded_by_reading(program) {
+    if reads_files(program) || is_loaded_by_reading(program) {
         group.reads = longest_read(pid).max(group.reads.take());
     }
     group.root.ends.input = descriptor(pid, 0).or(group.root.ends.input);

@@ -1,10 +1,11 @@
 //! One row of a script: the stage made of the processes that ran one command.
 
 use crate::attribution::{Files, Group, Peers, Places, shared};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use weir_doctor::facts::{Dry, Evidence, Io, Stage};
+use weir_doctor::facts::{Dry, Evidence, FileRead, Io, Stage};
 use weir_doctor::partition::{Samples, Sums};
-use weir_doctor::programs::is_relay;
+use weir_doctor::programs::{is_relay, reads_to_end};
 
 /// Returns the time in which at least one of the groups was alive.
 fn alive_ns(groups: &[&Group]) -> u64 {
@@ -35,6 +36,23 @@ fn reads_data(group: &Group) -> bool {
         extension(path).is_some_and(|it| MODULES.contains(&it.as_str())) || name.contains(".so.")
     };
     group.reads.as_ref().is_some_and(|(_, path)| !is_module(path))
+}
+
+/// Returns the files that processes of a command read to the end. The last look at each may have been
+/// some time before: one that does not leave early, and was seen to have read half, read it all.
+fn files_read(label: &str, groups: &[&Group]) -> Vec<FileRead> {
+    let mut files: BTreeMap<&PathBuf, FileRead> = BTreeMap::new();
+    for group in groups.iter().filter(|_| reads_to_end(label)) {
+        let Some((bytes, path)) = &group.reads else { continue };
+        let got = group.root.io.map_or(0, |io| io.read_bytes).max(group.position_bytes);
+        if got.saturating_mul(2) >= *bytes {
+            let file = files.entry(path).or_default();
+            file.path = path.to_string_lossy().into_owned();
+            file.bytes += bytes;
+            file.times += 1;
+        }
+    }
+    files.into_values().collect()
 }
 
 /// Makes the stage; each process was looked at within `tick_ns` before its end. `None`: what each
@@ -102,6 +120,7 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         flushes,
         lines: Places::of(groups.iter().map(|group| &group.places)),
         data_readers: groups.iter().filter(|group| reads_data(group)).count() as u64,
+        files_read: files_read(label, groups),
         shared_file: shared(groups.iter().map(|group| &group.reads)),
         quota: quotas.max_by_key(|held| held.quota.throttled_ns).cloned(),
         memory_limit: limits.max_by_key(|limit| limit.times_reached).cloned(),

@@ -7,9 +7,12 @@ use weir_command::units::words::{
 };
 use weir_command::units::{capacity, seconds};
 use weir_command::widths::cut;
-use weir_doctor::advice::{AdviceKind, Advised, Gain, Rereads, Restarts, Scarcity};
+use weir_doctor::advice::{AdviceKind, Advised, Filter, Gain, Rereads, Restarts, Scarcity};
 use weir_doctor::facts::Run;
-use weir_doctor::programs::{Instead, takes_a_list};
+use weir_doctor::programs::{EachLine, Instead, each_line, takes_a_list, with_grep};
+
+/// What must hold of a filter that comes before a stage which changes lines.
+const MADE: &str = ", if what it looks for is not made there";
 
 /// Returns what to do and why, in a sentence without the gain.
 pub fn advice(run: &Run, advised: &Advised) -> String {
@@ -101,6 +104,7 @@ fn of_stage(run: &Run, advised: &Advised, position: usize) -> String {
                  the counts may come in any order: few of the lines differ"
             )
         }
+        AdviceKind::FilterFirst => filter_first(run, advised, position, &name).unwrap_or_default(),
         AdviceKind::MoreThreads
         | AdviceKind::UncompressedStream
         | AdviceKind::FasterCipher
@@ -146,6 +150,22 @@ fn one_pass(run: &Run, way: &str, found: &Rereads) -> Option<String> {
     let file = file.rsplit('/').next().unwrap_or(file);
     let (about, times) = (mark_word(group.instances_evidence), count(group.instances));
     Some(format!("{way}: {} was started {about}{times} times, and each read {file}", stage.program))
+}
+
+/// `put 3 grep x before 2 awk ..., if what it looks for is not made there: it passes 2 % of what it reads`.
+fn filter_first(run: &Run, advised: &Advised, position: usize, name: &str) -> Option<String> {
+    let label = &run.stages[position].label;
+    let passes = match advised.filter? {
+        Filter::Inside => {
+            let typed = with_grep(label)?;
+            let why = format!("{name} does nothing with another line");
+            return Some(format!("{typed}, if few lines have it: {why}"));
+        }
+        Filter::Behind(part) => percent(part),
+    };
+    let filter = stage(position + 1, &run.stages.get(position + 1)?.label);
+    let made = if each_line(label)? == EachLine::Keeps { "" } else { MADE };
+    Some(format!("put {filter} before {name}{made}: it passes {passes} of what it reads"))
 }
 
 /// `one python for all, which loads its modules once: python3 was started 25 times, about 0.18s each`.

@@ -3,14 +3,15 @@
 use super::lines::{own_lines, place};
 use super::verdict::{beside_others, named, numbered};
 use super::{LONGEST, all_cpus, mark_word};
-use weir_command::units::seconds;
 use weir_command::units::words::{count, cpus, mean_time, percent, short_time, stage};
+use weir_command::units::{bytes, seconds};
 use weir_command::widths::cut;
 use weir_doctor::diagnosis::Diagnosis;
 use weir_doctor::facts::{Evidence, FoundGroup, Run, Unseen};
 use weir_doctor::graph::{CriticalPath, Jobs, Link};
 use weir_doctor::groups::{GroupFinding, Inside, MoreJobs, Part};
 use weir_doctor::load::PipeSide;
+use weir_doctor::read_again::read_again;
 use weir_doctor::repacked::{Repacked, repacked};
 use weir_doctor::starts::Starts;
 use weir_doctor::verdict::{Finding, Verdict};
@@ -51,6 +52,7 @@ pub(super) fn groups(run: &Run, found: &Diagnosis) -> String {
     let alone = alone(run).filter(|_| run.jobs.is_none());
     let around = critical_path(run).into_iter().chain(jobs(run, found)).chain(alone);
     lines.extend(repacking(run));
+    lines.extend(reading_again(run));
     let place = if leads { 0 } else { lines.len() };
     lines.splice(place..place, around);
     lines.extend(beside_others(run, &found.verdict, found.verdict.around.iter()));
@@ -106,6 +108,24 @@ fn repacking(run: &Run) -> Option<String> {
     (share >= MUCH).then(|| {
         format!("{} of the time goes into packing and unpacking {files} again", percent(share))
     })
+}
+
+/// `big.txt is read 4 times, 487 MB together (1, 2, 4 and 6), in 93 % of the time`.
+fn reading_again(run: &Run) -> Option<String> {
+    const MOST: usize = 6;
+    let found = read_again(run)?;
+    let file = printable(found.path.rsplit('/').next().unwrap_or(&found.path));
+    let mut rows: Vec<String> = found.rows.iter().map(|row| (row + 1).to_string()).collect();
+    if rows.len() > MOST {
+        rows.splice(MOST - 1.., [String::from("...")]);
+    }
+    let share = percent(run.share(found.time_ns).min(1.0));
+    Some(format!(
+        "{file} is read {} times, {} together (by {}), in {share} of the time",
+        count(found.times),
+        bytes(found.bytes),
+        rows.join(", ")
+    ))
 }
 
 /// `t.gz, u.gz`.

@@ -78,3 +78,39 @@ fn few_different_lines_are_counted_in_a_table() {
         );
     }
 }
+
+/// `gawk | grep` took 3.9 s of CPU time for one line in forty, and nothing was said.
+#[test]
+fn what_passes_few_lines_comes_before_what_works_on_each() {
+    let of = |slow: &str, filter: &str, passed: u64| {
+        let mut run = run(vec![
+            stage("cat big", [40, 0, 0, 960]),
+            stage(slow, [960, 0]),
+            stage(filter, [30, 0, 970]),
+        ]);
+        run.pipes = (0..2).map(|from| Pipe { from, to: from + 1, ..Pipe::default() }).collect();
+        for (at, bytes) in [(1, 100 << 20), (2, 80 << 20)] {
+            run.stages[at].pipe_in_bytes = Some(bytes);
+            run.stages[at].bytes_evidence = Evidence::Exact;
+        }
+        writes(&mut run.stages[1], 9, 80 << 20);
+        writes(&mut run.stages[2], 9, passed);
+        let found = advice(&run).into_iter().find(|found| found.kind == AdviceKind::FilterFirst);
+        let changes = found.as_ref().and_then(|found| rewrite(&run, found, &|_| false));
+        (found.map(|found| found.gain.factor()), changes)
+    };
+    let (gain, changes) = of("awk '{ print $2, $1 }'", "grep x", 2 << 20);
+    assert!(gain.is_some_and(|gain| gain > 10.0), "{gain:?}");
+    assert_eq!(changes, None, "what it looks for may be made there");
+    let (_, changes) = of("sort -k2", "grep x", 2 << 20);
+    let text = |text: &str| Some(String::from(text));
+    assert_eq!(changes, Some(vec![(1, text("grep x")), (2, text("sort -k2"))]));
+    for (slow, filter, passed) in [
+        ("awk '{ print $2, $1 }'", "grep x", 40 << 20),
+        ("awk '{ print $2, $1 }'", "grep -c x", 8),
+        ("awk '{ print n++ }'", "grep x", 2 << 20),
+        ("python3 x.py", "grep x", 2 << 20),
+    ] {
+        assert_eq!(of(slow, filter, passed).0, None, "{slow} | {filter}");
+    }
+}
