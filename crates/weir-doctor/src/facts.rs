@@ -351,6 +351,8 @@ pub struct Pipe {
     /// The longest turn: the shorter of a time full and the time empty that followed it. Empty
     /// before it was ever full is a start, and full to the end a slow reader; neither is a turn.
     pub longest_turn_ns: u64,
+    /// The sum of the turns of [`Pipe::LONG_TURN_NS`] or longer.
+    pub long_turns_ns: u64,
     /// Number of samples behind these figures.
     pub samples: u64,
 }
@@ -358,6 +360,8 @@ pub struct Pipe {
 impl Pipe {
     /// The fewest samples of a pipe that are evidence.
     pub const ENOUGH_SAMPLES: u64 = 20;
+    /// Turns as long as this come from bursts too large for any pipe.
+    pub const LONG_TURN_NS: u64 = 50_000_000;
 
     /// Returns the shares of the time found full and found empty; 0 where it was never sampled.
     pub fn shares(&self) -> (f64, f64) {

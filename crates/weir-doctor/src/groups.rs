@@ -3,7 +3,7 @@
 
 use crate::advice::{self, Advice, AdviceKind, Gain, Refuted};
 use crate::around;
-use crate::facts::{FoundGroup, Phase, Run};
+use crate::facts::{FoundGroup, Phase, Run, Stage};
 use crate::graph::Jobs;
 use crate::phases::{Spent, Timeline};
 use crate::programs::is_shell;
@@ -214,6 +214,45 @@ pub fn inside(run: &Run, verdict: &Verdict) -> Option<Inside> {
     let itself = group.is_single() && group.run.stages[0].label == of.label;
     let is_worth = own.is_some() || share >= MUCH && !itself;
     is_worth.then_some(Inside { stage, group: at, share, own })
+}
+
+/// What the name of a process has behind the program that started it, where it runs no other one.
+pub const COPY: &str = " (a copy of itself)";
+
+/// A pool of workers that waited for the process of which they are copies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PoolWait {
+    /// Position of the group of that process.
+    pub starter: usize,
+    /// The share of their time.
+    pub share: f64,
+    /// Whether they waited longer to write than to read: for room for their results, and not for work.
+    pub writes: bool,
+}
+
+/// Returns whether the processes of a group are workers that hardly did anything but wait for the process
+/// that they are copies of, which was at work: for its pipes, or for the lock of the one that reads or
+/// writes there.
+pub fn waits_for_starter(run: &Run, position: usize) -> Option<PoolWait> {
+    /// What they waited so for less than this share of their time had other reasons.
+    const MOSTLY: f64 = 0.6;
+    /// The one that they waited for was on a CPU for this share of the time.
+    const BUSY: f64 = 0.6;
+    let [row] = run.groups.get(position)?.run.stages.as_slice() else { return None };
+    let name = row.label.strip_suffix(COPY).filter(|_| row.processes > 1)?;
+    let is_starter = |group: &FoundGroup| {
+        let of_it = |own: &Stage| own.program == row.program && !own.label.ends_with(COPY);
+        let works = |own: &Stage| run.share(own.times.work_cpu_ns()) >= BUSY;
+        group.starts_others
+            && matches!(group.run.stages.as_slice(), [own] if of_it(own) && works(own))
+    };
+    let mut starters = (0..run.groups.len()).filter(|at| is_starter(&run.groups[*at]));
+    let (starter, None) = (starters.next()?, starters.next()) else { return None };
+    let times = &row.times;
+    let pipes_ns = times.input_ns + times.output_ns;
+    let share = (times.lock_ns + pipes_ns) as f64 / row.wall_ns.max(1) as f64;
+    let is_it = share >= MOSTLY && pipes_ns > 0 && !name.is_empty();
+    is_it.then_some(PoolWait { starter, share, writes: times.output_ns > times.input_ns })
 }
 
 /// Whether a build would gain by more jobs at once.

@@ -26,6 +26,9 @@ pub enum Limit {
         title: Option<String>,
         /// The parts of its time that are worth mentioning, the largest first, as shares of the run.
         parts: Vec<(BusyPart, f64)>,
+        /// How often it was asked and answered, and the time for which it was waited for each time, where
+        /// that was short: it is the way there and back that takes the time, and not what it does.
+        trips: Option<(u64, u64)>,
     },
     /// The network lost segments: this share of those that were sent, if this end sent them.
     Loss(Option<f64>),
@@ -78,13 +81,15 @@ fn limit_within(share: &dyn Fn(u64) -> f64, peer: &Peer) -> Option<Limit> {
     match &peer.process {
         // A socket that clients connect to: nothing comes from it.
         _ if peer.kind == PeerKind::Listening => None,
-        Some(process) if process.samples >= ENOUGH_SAMPLES => Some(of_process(share, process)),
+        Some(process) if process.samples >= ENOUGH_SAMPLES => {
+            Some(of_process(share, process, peer.waited_ns))
+        }
         _ => of_connection(peer.tcp.as_ref()?),
     }
 }
 
 /// Follows a process that waits for another one.
-fn of_process(share: &dyn Fn(u64) -> f64, process: &OutsideProcess) -> Limit {
+fn of_process(share: &dyn Fn(u64) -> f64, process: &OutsideProcess, waited_ns: u64) -> Limit {
     let peer = process.peer.as_deref();
     let mut parts = parts(&process.times, peer, |_, _| process.file.clone());
     parts.sort_by_key(|(_, ns)| core::cmp::Reverse(*ns));
@@ -94,8 +99,31 @@ fn of_process(share: &dyn Fn(u64) -> f64, process: &OutsideProcess) -> Limit {
         let worth = parts.filter(|(at, (_, share))| *at == 0 || *share >= WORTH);
         let parts = worth.map(|(_, part)| part).collect();
         let title = process.title.clone();
-        Limit::Process { program: process.program.clone(), pid: process.pid, title, parts }
+        let trips = trips(process, waited_ns);
+        Limit::Process { program: process.program.clone(), pid: process.pid, title, parts, trips }
     })
+}
+
+/// Returns how often a process behind a socket was asked and answered, and the time for which it was waited
+/// for each time, where it is the way there and back that takes the time.
+pub fn round_trips(peer: &Peer) -> Option<(u64, u64)> {
+    let process = peer.process.as_deref().filter(|it| it.samples >= ENOUGH_SAMPLES)?;
+    trips(process, peer.waited_ns)
+}
+
+/// Returns how often a process was asked and answered, and the time that each took, if it had been waited
+/// for again and again, and had nothing to wait for itself.
+fn trips(process: &OutsideProcess, waited_ns: u64) -> Option<(u64, u64)> {
+    /// Fewer are no habit.
+    const MANY: u64 = 200;
+    /// What takes longer each time is work.
+    const LONG_NS: u64 = 2_000_000;
+    let times = &process.times;
+    let works_ns = times.cpu_ns + times.queue_ns;
+    let each_ns = waited_ns / process.round_trips.max(1);
+    let mostly = works_ns * 2 >= works_ns + times.other_ns();
+    (process.round_trips >= MANY && each_ns <= LONG_NS && mostly)
+        .then_some((process.round_trips, each_ns))
 }
 
 fn of_connection(tcp: &TcpWaits) -> Option<Limit> {

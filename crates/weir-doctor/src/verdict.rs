@@ -214,7 +214,11 @@ fn judge_whole(run: &Run, found: &[StageFinding]) -> Verdict {
         return nobody(finding);
     }
     if let Some(exchange) = lock_step(run) {
-        return Verdict { around: around::explain(run), ..nobody(Finding::LockStep(exchange)) };
+        // Both are the work of one stage.
+        let inside = run.exchanges[exchange].inside.filter(|stage| *stage == top);
+        let culprit = inside.map(|stage| bottleneck_of(run, &work, stage, &found[stage]));
+        let around = around::explain(run);
+        return Verdict { culprit, around, ..nobody(Finding::LockStep(exchange)) };
     }
     if let Some(finding) = outside(run, &work, busy[top]) {
         return Verdict { around: around::explain(run), ..nobody(finding) };

@@ -1,10 +1,10 @@
 //! Advice on what is worked on first and thrown away then: a filter in front.
 
-use super::rewrite::Change;
 use super::{Advice, AdviceKind, Gain, weight};
 use crate::facts::{Evidence, Pipe, Run};
 use crate::limits;
 use crate::programs::{self, EachLine};
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -73,7 +73,7 @@ pub(super) fn filter(run: &Run, position: usize) -> Option<Filter> {
 }
 
 /// Returns the stages with the filter first, if it surely does the same there.
-pub(super) fn filtered(run: &Run, position: usize) -> Option<Vec<Change>> {
+pub(super) fn filtered(run: &Run, position: usize) -> Option<Vec<(usize, Option<String>)>> {
     let stage = run.stages.get(position)?;
     // What reads files by name would not read the pipe.
     stage.pipe_in_bytes?;

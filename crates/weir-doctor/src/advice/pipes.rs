@@ -14,8 +14,6 @@ const OFTEN: f64 = 0.10;
 const LARGE_PIPE_BYTES: u64 = 262_144;
 /// It is advised from this estimate on.
 const LARGE_PIPE_GAIN: f64 = 1.5;
-/// Waits longer than this come from bursts too large for any pipe.
-const LONG_WAIT_NS: u64 = 50_000_000;
 /// A bound that is this many times the estimate is too loose to state.
 const LOOSE: f64 = 1.10;
 
@@ -39,8 +37,8 @@ pub(super) fn pipe_advice(run: &Run, position: usize) -> Option<Advice> {
     if programs::keeps_a_pace(&writer.label) || lack_cpu(run, writer, reader) {
         return None;
     }
-    let bursts = pipe.longest_turn_ns >= LONG_WAIT_NS;
-    let long = pipe.longest_full_ns.min(pipe.longest_empty_ns) >= LONG_WAIT_NS;
+    let bursts = pipe.longest_turn_ns >= Pipe::LONG_TURN_NS;
+    let long = pipe.longest_full_ns.min(pipe.longest_empty_ns) >= Pipe::LONG_TURN_NS;
     let kind = if bursts {
         if sleeps_for_a_rate(run, writer) {
             return None;
@@ -52,7 +50,9 @@ pub(super) fn pipe_advice(run: &Run, position: usize) -> Option<Advice> {
     } else {
         AdviceKind::LargerPipe
     };
-    let gain = gain(run, writer, reader);
+    // Memory lets the writer run ahead in each burst, and no further.
+    let most_ns = if kind == AdviceKind::ElasticBuffer { pipe.long_turns_ns } else { u64::MAX };
+    let gain = gain(run, writer, reader, most_ns);
     let large = pipe.capacity_bytes >= LARGE_PIPE_BYTES && kind == AdviceKind::LargerPipe;
     if large && gain.factor() < LARGE_PIPE_GAIN {
         return None;
@@ -71,8 +71,8 @@ fn lack_cpu(run: &Run, writer: &Stage, reader: &Stage) -> bool {
 /// Estimates the gain: each side waits for the other in turn, and either could save the smaller
 /// wait. In a longer pipeline other stages may then wait less too, so this is not a bound, and the
 /// true bound is loose.
-fn gain(run: &Run, writer: &Stage, reader: &Stage) -> Gain {
-    let idle_ns = writer.times.output_ns.min(reader.times.input_ns);
+fn gain(run: &Run, writer: &Stage, reader: &Stage, most_ns: u64) -> Gain {
+    let idle_ns = writer.times.output_ns.min(reader.times.input_ns).min(most_ns);
     let likely = estimate(run.share(idle_ns));
     let bound = limits::without_waits(run);
     if bound > LOOSE * likely { Gain::About(likely) } else { Gain::AtMost(bound) }

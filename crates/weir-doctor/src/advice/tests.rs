@@ -41,6 +41,7 @@ fn with_pipe(full_share: f64, empty_share: f64, longest_ns: u64) -> Run {
         longest_full_ns: longest_ns,
         longest_empty_ns: longest_ns,
         longest_turn_ns: longest_ns,
+        long_turns_ns: if longest_ns < 50 * MS { 0 } else { 400 * MS },
         samples: 200,
         ..Pipe::default()
     }];
@@ -66,6 +67,14 @@ fn bursts_longer_than_a_pipe_ask_for_an_elastic_buffer() {
     let mut largest = with_pipe(0.4, 0.4, 5 * MS);
     largest.pipes[0].capacity_bytes = 1 << 20;
     assert_eq!(kinds(&largest), vec![], "a pipe at its limit without bursts cannot be helped");
+}
+
+/// Three equal sleepers got "an elastic buffer (at most 1.2x)" for the start of one of them.
+#[test]
+fn one_burst_gains_no_more_than_it_took() {
+    let mut once = with_pipe(0.4, 0.4, 80 * MS);
+    once.pipes[0].long_turns_ns = 80 * MS;
+    assert_eq!(kinds(&once), vec![]);
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub struct Exchange {
     pub calls: u64,
     /// Whether a socket joins them, and not two pipes.
     pub by_socket: bool,
+    /// The stage of a pipeline inside of which both were.
+    pub inside: Option<usize>,
 }
 
 impl Exchange {
@@ -53,9 +55,15 @@ impl Exchange {
         // Where the other one is its child, it waits for that.
         let waited = |stage: &Stage| self.share(stage.times.network_ns + stage.times.child_ns);
         let waits = |stage: &Stage| waited(stage) >= BOTH_WAIT;
+        // Who mostly waits for room sends more than questions.
+        let streams = |stage: &Stage| {
+            let times = &stage.times;
+            times.output_ns > times.input_ns + times.network_ns + times.child_ns
+        };
         self.turns >= MANY_TURNS
             && self.each_ns() <= LONG_NS
             && self.both.iter().all(|stage| works(stage) <= MOSTLY)
+            && !self.both.iter().any(streams)
             && (!self.by_socket || self.both.iter().all(waits))
             && sum(&own) <= IN_TURN + overlap
             && sum(&busy) <= IN_TURN_QUEUED + overlap
@@ -84,7 +92,7 @@ mod tests {
 
     fn exchange(one: [u64; 3], other: [u64; 3]) -> Exchange {
         let both = [stage("bash", one), stage("bc", other)];
-        Exchange { both, together_ns: 1000 * MS, turns: 15_000, calls: 0, by_socket: false }
+        Exchange { both, together_ns: 1000 * MS, turns: 15_000, ..Exchange::default() }
     }
 
     /// A shell that asked `bc` 15,000 questions, one after the other: the shell was blamed, or `bc`.
@@ -116,6 +124,16 @@ mod tests {
         assert!(!exchange([700, 0, 300], [700, 0, 300]).is_lock_step());
         let few = Exchange { turns: 20, ..exchange([450, 30, 500], [310, 20, 650]) };
         assert!(!few.is_lock_step());
+    }
+
+    /// A worker was said to ask and to be answered, which waited until its results were taken.
+    #[test]
+    fn one_that_waits_for_room_asks_nothing() {
+        let mut both = exchange([1000, 0, 0], [10, 30, 0]);
+        crate::made::in_kernel(&mut both.both[0], 600 * MS);
+        assert!(both.is_lock_step());
+        both.both[1].times.output_ns = 960 * MS;
+        assert!(!both.is_lock_step());
     }
 
     /// A client that only receives waits for its server, and that one hardly for the client.

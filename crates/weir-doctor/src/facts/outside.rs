@@ -19,6 +19,9 @@ pub struct OutsideProcess {
     pub times: Times,
     /// Number of samples behind this.
     pub samples: u64,
+    /// How often both it and the one that waited for it had to wait, at most: each time, one may have asked
+    /// and the other have answered.
+    pub round_trips: u64,
     /// What it waited for itself on a socket.
     pub peer: Option<Box<Peer>>,
     /// The file or device for which it waited longest.

@@ -87,6 +87,10 @@ fn two_that_ask_and_answer_are_no_parts_of_the_time() {
     let parts = parts(&run);
     assert!(parts.is_empty() && whole(&run, &parts).is_none());
     assert_eq!(verdict::judge(&run).finding, Finding::LockStep(0));
+    assert_eq!(verdict::judge(&run).culprit, None);
+    // Both are the work of one stage of a pipeline: that one holds it up.
+    run.exchanges[0].inside = Some(0);
+    assert_eq!(verdict::judge(&run).culprit.map(|culprit| culprit.stage), Some(0));
 }
 
 #[test]
@@ -284,4 +288,25 @@ fn what_serves_the_script_counts_with_its_own_work_only() {
     let shares: Vec<usize> = parts(&run).iter().map(|part| part.group).collect();
     assert_eq!(shares[0], 1);
     assert_eq!(run.groups[0].own_ns(), 280 * MS);
+}
+
+/// Three workers were said to wait for a lock, and nobody for the process that took their results.
+#[test]
+fn workers_wait_until_their_results_are_taken() {
+    let of = |input: u64, output: u64, lock: u64, own: u64| {
+        let mut worker = stage("python3 (a copy of itself)", 3000, 0);
+        worker.processes = 3;
+        worker.program = String::from("python3");
+        let times = &mut worker.times;
+        (times.input_ns, times.output_ns) = (input * MS, output * MS);
+        (times.lock_ns, times.cpu_ns) = (lock * MS, own * MS);
+        let mut run = run(&[&[stage("python3 pool.py", 3200, 3000)], &[worker]]);
+        (run.groups[0].starts_others, run.wall_ns) = (true, 3200 * MS);
+        waits_for_starter(&run, 1)
+    };
+    let found = of(480, 550, 1900, 30).expect("a pool");
+    assert_eq!((found.starter, found.writes), (0, true));
+    assert!(!of(600, 50, 2000, 30).expect("a pool").writes);
+    assert_eq!(of(100, 300, 500, 2000), None, "they work");
+    assert_eq!(of(0, 0, 2900, 50), None, "a lock that has nothing to do with it");
 }

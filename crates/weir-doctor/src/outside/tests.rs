@@ -47,6 +47,24 @@ fn a_process_of_this_host_is_judged_by_what_it_does() {
     assert_eq!(limit(&peer), None);
 }
 
+/// 10,000 rows, a statement each: the server was "on CPU 60 %", and nobody slow.
+#[test]
+fn many_short_questions_are_round_trips() {
+    let of = |times: Times, round_trips: u64| {
+        let asked = OutsideProcess { round_trips, ..process("postgres", times) };
+        match limit(&with_process(asked)) {
+            Some(Limit::Process { trips, .. }) => trips,
+            other => panic!("{other:?}"),
+        }
+    };
+    let works = Times { cpu_ns: 600 * MS, queue_ns: 200 * MS, ..Times::default() };
+    assert_eq!(of(works, 10_000), Some((10_000, 100_000)));
+    assert_eq!(of(works, 300), None, "each takes 3 ms: that is work");
+    assert_eq!(of(works, 0), None);
+    let reads = Times { cpu_ns: 300 * MS, disk_ns: 600 * MS, ..Times::default() };
+    assert_eq!(of(reads, 10_000), None, "it waits for its disk");
+}
+
 #[test]
 fn a_chain_of_processes_is_followed_to_the_one_that_works() {
     let waits = Times { network_ns: 990 * MS, ..Times::default() };

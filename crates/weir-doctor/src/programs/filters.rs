@@ -71,7 +71,7 @@ pub fn each_line(label: &str) -> Option<EachLine> {
             let substitutes = script.starts_with('s') && !script.contains([';', '\n']);
             let plain = |word: &&str| matches!(*word, "-E" | "-r" | "-e" | "-u");
             let options = words.iter().filter(|word| word.starts_with('-'));
-            (substitutes && !script.contains("\\n") && options.into_iter().all(|o| plain(&o)))
+            (substitutes && !script.contains("\\n") && options.into_iter().all(plain))
                 .then_some(EachLine::Changes)
         }
         "awk" | "gawk" | "mawk" | "nawk" => {

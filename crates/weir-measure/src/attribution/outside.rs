@@ -14,7 +14,9 @@ use weir_doctor::facts::{OutsideProcess, Peer, PeerKind, TcpWaits};
 use weir_doctor::partition::Samples;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
-use weir_sys::proc::{Descriptor, borrow, children, descriptor, identity, tasks, words};
+use weir_sys::proc::{
+    Descriptor, ProcContents, Status, borrow, children, descriptor, identity, tasks, words,
+};
 
 /// Most sockets of a group that are tracked; time on others is not counted.
 const MOST_SOCKETS: usize = 16;
@@ -43,6 +45,23 @@ struct KnownPeer {
     found: Found,
     notes: u64,
     watched: Option<Box<Watched>>,
+    /// How often the process that waits has waited.
+    waits: Waits,
+}
+
+/// How often processes had waited when they were first looked at, and last.
+type Waits = BTreeMap<Pid, (u64, u64)>;
+
+/// Notes how often a process has waited.
+fn note_waits(waits: &mut Waits, pid: Pid) {
+    if let Some(now) = Status::of(pid).and_then(|status| status.waits()) {
+        waits.entry(pid).or_insert((now, now)).1 = now;
+    }
+}
+
+/// Returns how often a process waited meanwhile.
+fn waited(waits: &Waits, pid: Pid) -> u64 {
+    waits.get(&pid).map_or(0, |(first, last)| last.saturating_sub(*first))
 }
 
 impl Peers {
@@ -71,6 +90,7 @@ impl Peers {
         known.peer.waited_ns += weight_ns;
         if let Some(watched) = &mut known.watched {
             watched.sample(weight_ns, depth, inside);
+            note_waits(&mut known.waits, pid);
         } else if known.found.owners.is_empty()
             && known.peer.kind != PeerKind::Listening
             && let Some(look) = borrow(pid, fd).and_then(|socket| tcp::sample(&socket))
@@ -94,29 +114,27 @@ impl Peers {
 
     /// Returns the peer with the longest wait. Sockets with the same peer count as one.
     pub fn longest<'a>(of: impl Iterator<Item = &'a Peers>) -> Option<Peer> {
-        let mut merged: Vec<Peer> = Vec::new();
+        let mut merged: Vec<Vec<&KnownPeer>> = Vec::new();
         for known in of.flat_map(|peers| &peers.known) {
-            let peer = known.peer();
-            match merged.iter_mut().find(|other| other.is_same(&peer)) {
-                Some(other) => {
-                    // The figures are those of the longer wait.
-                    let waited_ns = other.waited_ns + peer.waited_ns;
-                    if peer.waited_ns > other.waited_ns {
-                        *other = peer;
-                    }
-                    other.waited_ns = waited_ns;
-                }
-                None => merged.push(peer),
+            match merged.iter_mut().find(|others| others[0].peer.is_same(&known.peer)) {
+                Some(others) => others.push(known),
+                None => merged.push(vec![known]),
             }
         }
-        merged.into_iter().max_by_key(|peer| peer.waited_ns)
+        let waited_ns = |same: &[&KnownPeer]| same.iter().map(|it| it.peer.waited_ns).sum::<u64>();
+        let longest = merged.into_iter().max_by_key(|same| waited_ns(same))?;
+        // The figures of a connection are those of the longer wait.
+        let one = longest.iter().max_by_key(|known| known.peer.waited_ns)?;
+        let process = Watched::record(&longest).map(Box::new);
+        Some(Peer { process, waited_ns: waited_ns(&longest), ..one.peer.clone() })
     }
 }
 
 impl KnownPeer {
     fn new(socket: Descriptor, pid: Pid, fd: i32) -> KnownPeer {
         let found = find(pid, fd);
-        KnownPeer { socket, peer: found.peer.clone(), found, notes: 0, watched: None }
+        let (peer, waits) = (found.peer.clone(), Waits::new());
+        KnownPeer { socket, peer, found, notes: 0, watched: None, waits }
     }
 
     /// Looks again for what is at the other end, where it was not known or may have changed: a
@@ -142,11 +160,6 @@ impl KnownPeer {
             self.watched = Some(Box::new(Watched::new(&self.found.owners)));
         }
     }
-
-    fn peer(&self) -> Peer {
-        let process = self.watched.as_ref().and_then(|watched| watched.record());
-        Peer { process: process.map(Box::new), ..self.peer.clone() }
-    }
 }
 
 /// A process outside the run, with its descendants.
@@ -162,6 +175,8 @@ struct Watched {
     seen: BTreeMap<Pid, (String, u64)>,
     /// What they said of themselves in place of their arguments, and for how long.
     titles: BTreeMap<String, u64>,
+    /// How often they have waited.
+    waits: Waits,
     peers: Peers,
     files: Files,
 }
@@ -176,6 +191,7 @@ impl Watched {
             looks: 0,
             seen: BTreeMap::new(),
             titles: BTreeMap::new(),
+            waits: Waits::new(),
             peers: Peers::default(),
             files: Files::default(),
         }
@@ -214,6 +230,7 @@ impl Watched {
         let Some((pid, look)) = among.iter().find(|(_, look)| look.state == state) else { return };
         let name = || identity(*pid).map_or_else(String::new, |identity| identity.name);
         self.seen.entry(*pid).or_insert_with(|| (name(), 0)).1 += weight_ns;
+        note_waits(&mut self.waits, *pid);
         if let Some(title) = title(*pid) {
             *self.titles.entry(title).or_default() += weight_ns;
         }
@@ -255,17 +272,28 @@ impl Watched {
         }
     }
 
-    fn record(&self) -> Option<OutsideProcess> {
-        let (pid, (program, _)) = self.seen.iter().max_by_key(|(_, (_, ns))| *ns)?;
-        let total_ns = self.seen.values().map(|(_, ns)| *ns).sum();
+    /// Returns what was seen of the process at the other ends of these sockets.
+    fn record(of: &[&KnownPeer]) -> Option<OutsideProcess> {
+        let watched = of.iter().filter_map(|known| Some((*known, known.watched.as_deref()?)));
+        let (_, one) = watched.clone().max_by_key(|(known, _)| known.peer.waited_ns)?;
+        let (pid, (program, _)) = one.seen.iter().max_by_key(|(_, (_, ns))| *ns)?;
+        let (mut samples, mut total_ns, mut round_trips) = (Samples::default(), 0, 0);
+        for (known, watched) in watched {
+            samples.merge(&watched.samples);
+            total_ns += watched.seen.values().map(|(_, ns)| *ns).sum::<u64>();
+            let asked = known.waits.keys().map(|pid| waited(&known.waits, *pid)).sum::<u64>();
+            round_trips += asked.min(waited(&watched.waits, *pid));
+        }
+        let Watched { titles, peers, files, .. } = one;
         Some(OutsideProcess {
             program: program.clone(),
             pid: *pid,
-            title: self.titles.iter().max_by_key(|(_, ns)| **ns).map(|(title, _)| title.clone()),
-            times: self.samples.divide_wall(total_ns),
-            samples: self.samples.count(),
-            peer: Peers::longest([&self.peers].into_iter()).map(Box::new),
-            file: self.files.longest().into_iter().next(),
+            title: titles.iter().max_by_key(|(_, ns)| **ns).map(|(title, _)| title.clone()),
+            times: samples.divide_wall(total_ns),
+            samples: samples.count(),
+            round_trips,
+            peer: Peers::longest([peers].into_iter()).map(Box::new),
+            file: files.longest().into_iter().next(),
         })
     }
 }

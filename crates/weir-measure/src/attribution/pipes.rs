@@ -76,6 +76,8 @@ pub struct PipeTotals {
     full_since_ns: u64,
     empty_since_ns: u64,
     turn: PipeTurn,
+    /// How long the present turn is so far.
+    turn_ns: u64,
 }
 
 /// A time full and the time empty after it. Each lasts until the pipe is found in the other state:
@@ -258,8 +260,12 @@ impl PipeTotals {
         self.seen.longest_full_ns = self.seen.longest_full_ns.max(self.full_since_ns);
         self.seen.longest_empty_ns = self.seen.longest_empty_ns.max(self.empty_since_ns);
         self.turn.add(fill.full, empty, weight_ns);
-        self.seen.longest_turn_ns =
-            self.seen.longest_turn_ns.max(self.turn.full_ns.min(self.turn.empty_ns));
+        let turn_ns = self.turn.full_ns.min(self.turn.empty_ns);
+        let long = |ns: u64| if ns < Pipe::LONG_TURN_NS { 0 } else { ns };
+        let known_ns = if turn_ns < self.turn_ns { 0 } else { long(self.turn_ns) };
+        self.seen.long_turns_ns += long(turn_ns) - known_ns;
+        self.turn_ns = turn_ns;
+        self.seen.longest_turn_ns = self.seen.longest_turn_ns.max(turn_ns);
     }
 
     /// Returns how many bytes crossed the pipe at least.
@@ -282,6 +288,7 @@ impl PipeTotals {
         mine.longest_full_ns = mine.longest_full_ns.max(theirs.longest_full_ns);
         mine.longest_empty_ns = mine.longest_empty_ns.max(theirs.longest_empty_ns);
         mine.longest_turn_ns = mine.longest_turn_ns.max(theirs.longest_turn_ns);
+        mine.long_turns_ns += theirs.long_turns_ns;
         mine.times_full += theirs.times_full;
         mine.times_empty += theirs.times_empty;
     }
@@ -411,14 +418,27 @@ mod tests {
         assert_eq!((seen.max_fill, seen.capacity_bytes), (1.0, 4096));
     }
 
-    /// The longest turn of looks of 10 ns each: F full, e empty, - neither.
-    fn longest_turn_ns(looks: &str) -> u64 {
+    /// What looks of so many ns each show: F full, e empty, - neither.
+    fn seen(looks: &str, weight_ns: u64) -> Pipe {
         let mut totals = PipeTotals::default();
         for look in looks.chars() {
             let bytes = if look == 'e' { 0 } else { 1 };
-            totals.add(&Fill { bytes, capacity_bytes: 2, full: look == 'F', fed: true }, 10);
+            let fill = Fill { bytes, capacity_bytes: 2, full: look == 'F', fed: true };
+            totals.add(&fill, weight_ns);
         }
-        totals.seen.longest_turn_ns
+        totals.seen
+    }
+
+    fn longest_turn_ns(looks: &str) -> u64 {
+        seen(looks, 10).longest_turn_ns
+    }
+
+    #[test]
+    fn long_turns_add_up_and_short_ones_do_not_count() {
+        let ms = |looks: &str| seen(looks, 10_000_000).long_turns_ns / 1_000_000;
+        assert_eq!(ms("FFFFFFFeeeeeeFFFFFFeeeeee"), 120);
+        assert_eq!(ms("FFFFFFFeeeeeeFeFeFeFeFFee"), 60);
+        assert_eq!(ms("FFFFFFFFFeeeeFFFFeeeeeeee"), 0);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) fn exchanges(
         let turns = groups[one].gone.slices.min(groups[other].gone.slices);
         let calls = groups[one].calls().min(groups[other].calls());
         let together_ns = together_ns(groups[one], groups[other]);
-        Exchange { both, together_ns, turns, calls, by_socket }
+        Exchange { both, together_ns, turns, calls, by_socket, inside: None }
     };
     found.into_iter().map(of).collect()
 }

@@ -8,8 +8,9 @@ use super::found::{Processes, shell_of};
 use super::job::Job;
 use crate::attribution::{Group, Sampler};
 use std::collections::BTreeSet;
-use weir_doctor::facts::{FoundGroup, Pipe, Run};
+use weir_doctor::facts::{Exchange, FoundGroup, Pipe, Run};
 use weir_doctor::graph::Shape;
+use weir_doctor::groups::COPY;
 use weir_doctor::programs::is_shell;
 
 /// Most stages shown; the groups that ran longest are kept.
@@ -69,7 +70,9 @@ pub(super) fn add_inner_groups(run: &mut Run, sampler: &Sampler, limit_bytes: u6
         if processes.are_none() {
             continue;
         }
-        run.exchanges.extend(processes.exchanges(run.wall_ns));
+        let inside = Some(stage).filter(|_| run.stages.len() > 1);
+        let found = processes.exchanges(run.wall_ns).into_iter();
+        run.exchanges.extend(found.map(|exchange| Exchange { inside, ..exchange }));
         let span_ns = |shape: &Shape| shape.span_ns;
         run.shape = run.shape.take().into_iter().chain(processes.shape()).max_by_key(span_ns);
         let classes = processes.classes(run);
@@ -206,8 +209,8 @@ fn label(
 
 /// Returns the name of a copy of a process that became no other program.
 fn copy_of(name: &str) -> String {
-    let what = if is_shell(name) { "a subshell" } else { "a copy of itself" };
-    format!("{name} ({what})")
+    let what = if is_shell(name) { " (a subshell)" } else { COPY };
+    format!("{name}{what}")
 }
 
 /// Whether a process is, or began as, a shell: then it is the script.

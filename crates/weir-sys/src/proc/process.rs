@@ -52,6 +52,11 @@ impl Status {
         Some(set("SigCgt")? & !set("SigBlk")?)
     }
 
+    /// Returns how often it waited for something (`voluntary_ctxt_switches`).
+    pub fn waits(&self) -> Option<u64> {
+        field(&self.0, "voluntary_ctxt_switches")?.parse().ok()
+    }
+
     /// Returns the effective number of a line of users or groups.
     fn effective(&self, line: &str) -> Option<u32> {
         field(&self.0, line)?.split_ascii_whitespace().nth(1)?.parse().ok()

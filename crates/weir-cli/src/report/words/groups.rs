@@ -9,7 +9,7 @@ use weir_command::widths::cut;
 use weir_doctor::diagnosis::Diagnosis;
 use weir_doctor::facts::{Evidence, FoundGroup, Run, Unseen};
 use weir_doctor::graph::{CriticalPath, Jobs, Link};
-use weir_doctor::groups::{GroupFinding, Inside, MoreJobs, Part};
+use weir_doctor::groups::{GroupFinding, Inside, MoreJobs, Part, waits_for_starter};
 use weir_doctor::load::PipeSide;
 use weir_doctor::read_again::read_again;
 use weir_doctor::repacked::{Repacked, repacked};
@@ -27,7 +27,8 @@ pub(super) fn groups(run: &Run, found: &Diagnosis) -> String {
     let parts = &found.parts;
     let line = |part: &Part| {
         let group = &run.groups[part.group];
-        let held = why(group, &found.groups[part.group]).unwrap_or_default();
+        let why = || why(group, &found.groups[part.group]);
+        let held = pool(run, part.group).or_else(why).unwrap_or_default();
         let own = match group.is_parent() {
             true => format!(
                 ", its own work {}{}",
@@ -152,6 +153,17 @@ pub fn why(group: &FoundGroup, found: &GroupFinding) -> Option<String> {
         Some(starts) if starts.is_much() => Some(each(starts)),
         _ => held(group, &found.verdict),
     }
+}
+
+/// `waiting 83 % of its time until command 1 takes its results, or for the lock of the one that writes`.
+fn pool(run: &Run, position: usize) -> Option<String> {
+    let found = waits_for_starter(run, position)?;
+    let (share, starter) = (percent(found.share.min(1.0)), found.starter + 1);
+    let what = match found.writes {
+        true => "takes its results, or for the lock of the one that writes them",
+        false => "gives it work, or for the lock of the one that asks for it",
+    };
+    Some(format!("waiting {share} of its time until command {starter} {what}"))
 }
 
 fn held(group: &FoundGroup, verdict: &Verdict) -> Option<String> {

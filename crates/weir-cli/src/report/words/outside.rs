@@ -1,17 +1,18 @@
 //! Sentences on what a stage waited for outside the run.
 
 use super::{LONGEST, part_list};
-use weir_command::units::words::{percent, short_time};
+use weir_command::units::words::{percent, rough_count, short_time};
 use weir_command::widths::cut;
 use weir_doctor::facts::{FileAccess, FileWait, FileWaitKind, Peer, PeerKind};
-use weir_doctor::outside::{Delay, Limit};
+use weir_doctor::outside::{Delay, Limit, round_trips as trips_to};
+use weir_doctor::verdict::BusyPart;
 
 /// Who held up a stage of this name that waited for a socket most of the time, and why. `share`: of the run,
 /// for which the stage waited.
 pub fn held_up(peer: &Peer, limit: &Limit, name: &str, share: f64) -> String {
     let far = peer_name(peer);
     let (who, waited) = match limit {
-        Limit::Process { program, pid, title, parts } => {
+        Limit::Process { program, pid, title, parts, trips } => {
             let title = title.as_ref().map(|title| format!(" ({})", cut(title, LONGEST)));
             let title = title.unwrap_or_default();
             let via = match (&peer.program, peer.pid) {
@@ -20,8 +21,9 @@ pub fn held_up(peer: &Peer, limit: &Limit, name: &str, share: f64) -> String {
             };
             return format!(
                 "held up by process {program} {pid}{title}, outside the pipeline: {} of the time; {name} waited \
-                 for it{via}",
-                part_list(parts)
+                 for it{via}{}",
+                part_list(parts),
+                trips.map(round_trips).unwrap_or_default()
             );
         }
         Limit::OwnBuffer => (name.to_owned(), format!("waiting for {far}")),
@@ -36,6 +38,30 @@ pub fn held_up(peer: &Peer, limit: &Limit, name: &str, share: f64) -> String {
     let of_the_time = if *limit == Limit::OwnBuffer { "" } else { " of the time" };
     let share = percent(share);
     format!("held up by {who}: {waited} {share}{of_the_time}: {}", finding(peer, limit))
+}
+
+/// `60 us`, `3ms`.
+pub(super) fn each_time(ns: u64) -> String {
+    if ns < 1_000_000 { format!("{} us", ns / 1000) } else { short_time(ns) }
+}
+
+/// `, about 15 k times, 60 us each: ...`.
+fn round_trips((times, each_ns): (u64, u64)) -> String {
+    let each = each_time(each_ns);
+    format!(
+        ", about {} times, {each} each: more in each question, or questions sent ahead of the answers, \
+         would take fewer round trips",
+        rough_count(times)
+    )
+}
+
+/// The round trips to the peer among the parts of a time, as a clause; nothing where they are not known.
+pub(super) fn round_trips_in(parts: &[(BusyPart, f64)]) -> String {
+    let of = |(part, _): &(BusyPart, f64)| match part {
+        BusyPart::Socket(Some(peer)) => trips_to(peer),
+        _ => None,
+    };
+    parts.iter().find_map(of).map(round_trips).unwrap_or_default()
 }
 
 /// Returns what was found out about the peer of a socket, in a clause.

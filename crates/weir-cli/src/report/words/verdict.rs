@@ -5,7 +5,7 @@ use super::lines::own_lines;
 use super::{LONGEST, all_cpus, outside, part_list, quota, started};
 use weir_command::units::binary;
 use weir_command::units::words::{
-    count, cpus, factor_about, factor_at_most, of_cpus, percent, rough_count, short_time, stage,
+    count, cpus, factor_about, factor_at_most, of_cpus, percent, rough_count, stage,
 };
 use weir_command::widths::cut;
 use weir_doctor::around::{CpuCause, Pages};
@@ -85,7 +85,10 @@ pub(super) fn numbered(run: &Run, verdict: &Verdict, first: Option<usize>) -> St
             let (why, part) = (around.remove(0), percent(share));
             format!("held up by {}: {why}, and it used {part} of the CPU time", name(position))
         }
-        Finding::LockStep(position) => lock_step(&run.exchanges[*position]),
+        Finding::LockStep(position) => {
+            let stage = verdict.culprit.as_ref().map(|culprit| name(culprit.stage));
+            lock_step(&run.exchanges[*position], stage)
+        }
         Finding::InTurn(held) => in_turn(run, held),
         Finding::HeldUp(busy) => {
             let position = verdict.culprit.as_ref().map_or(0, |culprit| culprit.stage);
@@ -142,19 +145,21 @@ pub(super) fn named(run: &Run, position: usize, first: Option<usize>) -> String 
     name[number.map_or(0, |blank| blank + 1)..].to_owned()
 }
 
-/// `no single bottleneck: bash and bc ask and answer in turn, about 15 k times, 60 us each time`.
-fn lock_step(exchange: &Exchange) -> String {
+/// `no single bottleneck: bash and bc ask and answer in turn, about 15 k times, 60 us each time`. `inside`:
+/// the stage in which both are.
+fn lock_step(exchange: &Exchange, inside: Option<String>) -> String {
     let [one, other] = exchange.both.each_ref().map(|stage| {
         let on_cpu = percent(exchange.share(stage.times.cpu_ns));
         format!("{} (on CPU {on_cpu})", cut(&stage.label, LONGEST))
     });
-    let each = match exchange.together_ns / exchange.times().max(1) {
-        ns @ ..1_000_000 => format!("{} us", ns / 1000),
-        ns => short_time(ns),
-    };
+    let each = outside::each_time(exchange.together_ns / exchange.times().max(1));
     let times = rough_count(exchange.times());
+    let who = match inside {
+        Some(stage) => format!("held up by {stage}"),
+        None => String::from("no single bottleneck"),
+    };
     format!(
-        "no single bottleneck: {one} and {other} ask and answer in turn, about {times} times, {each} \
+        "{who}: {one} and {other} ask and answer in turn, about {times} times, {each} \
          each time: one waits while the other works, and much of that time goes into waking it; more in \
          each question, or questions sent ahead of the answers, would take fewer turns"
     )
@@ -224,7 +229,7 @@ fn held_up(run: &Run, verdict: &Verdict, position: usize, name: &str, busy: &Bus
         }
         Busy::Parts(parts) => {
             let pages = found.pages.as_ref().map(pages).unwrap_or_default();
-            format!("{pages}{} of the time", part_list(parts))
+            format!("{pages}{} of the time{}", part_list(parts), outside::round_trips_in(parts))
         }
         Busy::Paced(parts) => format!("it keeps to a rate: {} of the time", part_list(parts)),
     };
@@ -258,8 +263,13 @@ fn pages(Pages { limit, faults, pressure, swapped }: &Pages) -> String {
 
 /// `if 2 grep took no time, the next limit would be 3 wc -l: at most 2.0x faster`.
 fn next_limit(run: &Run, culprit: &Bottleneck) -> Option<String> {
+    /// What is so much shorter is no limit that anybody meets.
+    const TRIVIAL: f64 = 50.0;
     let (next, limit) = (culprit.next_stage?, culprit.speedup_limit?);
     let short = short_stage(run, culprit.stage);
+    if limit >= TRIVIAL {
+        return Some(format!("if {short} took no time, hardly anything would be left"));
+    }
     let next = stage(next, &run.stages[next].label);
     let gain = match (culprit.crowded_speedup, limit) {
         (Some(likely @ 1.05..), _) => {
