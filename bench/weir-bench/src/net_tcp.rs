@@ -1,6 +1,7 @@
 //! `net-tcp`: bytes over TCP from the kernel to a host at user level behind a TUN device, and back:
-//! weir's, plain smoltcp (`plain`), and for scale the kernel of another namespace over a pair of
-//! virtual devices, with and without segmentation by the device.
+//! weir's and plain smoltcp (`plain`). And Allen's question, what TCP at user level costs on a net: the
+//! kernel of another namespace over a pair of virtual devices, with and without segmentation by the
+//! device, and weir's on such a pair.
 //!
 //! All of a cell runs in a network namespace of its own, with packets as on Ethernet. Each batch is a
 //! connection: "in" sends 32 MiB to a service that throws them away, and ends when that has closed the
@@ -46,15 +47,15 @@ enum HostKind {
     WeirWithoutOffload,
     Kernel,
     KernelWithoutOffload,
+    /// weir's on the same pair of devices as the kernel's, beside it.
+    WeirOnVeth,
 }
 
-const HOSTS: [HostKind; 5] = [
-    HostKind::PlainSmoltcp,
-    HostKind::Weir,
-    HostKind::WeirWithoutOffload,
-    HostKind::Kernel,
-    HostKind::KernelWithoutOffload,
-];
+/// Behind a TUN device.
+const HOSTS: [HostKind; 3] = [HostKind::PlainSmoltcp, HostKind::Weir, HostKind::WeirWithoutOffload];
+/// On a net: what TCP at user level costs beside the kernel's.
+const ON_A_NET: [HostKind; 3] =
+    [HostKind::Kernel, HostKind::WeirOnVeth, HostKind::KernelWithoutOffload];
 
 /// Where the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,12 +72,13 @@ impl HostKind {
             HostKind::WeirWithoutOffload => "weir without offload",
             HostKind::Kernel => "the kernel on veth",
             HostKind::KernelWithoutOffload => "the kernel on veth without offload",
+            HostKind::WeirOnVeth => "weir on veth",
         }
     }
 
     fn device(self) -> &'static str {
         match self {
-            HostKind::Kernel | HostKind::KernelWithoutOffload => "veth",
+            HostKind::Kernel | HostKind::KernelWithoutOffload | HostKind::WeirOnVeth => "veth",
             _ => "tun",
         }
     }
@@ -84,16 +86,19 @@ impl HostKind {
 
 /// Returns the suite.
 pub fn suite() -> Suite {
-    let groups = [Direction::In, Direction::Out].map(|direction| {
-        let cases = HOSTS.map(|host| stream_case(host, direction)).into();
-        let made = compared(format!("tcp, {}", way(direction)), Sides::Two, cases);
-        Group { processes: PROCESSES, twin: false, ..made }
+    let directions = [Direction::In, Direction::Out].into_iter();
+    let groups = directions.flat_map(|direction| {
+        [("tcp", HOSTS), ("tcp on a net", ON_A_NET)].map(|(title, hosts)| {
+            let cases = hosts.map(|host| stream_case(host, direction)).into();
+            let made = compared(format!("{title}, {}", way(direction)), Sides::Two, cases);
+            Group { processes: PROCESSES, twin: false, ..made }
+        })
     });
     Suite {
         name: "net-tcp",
         about: "Bytes over TCP at MTU 1500, to and from weir's host, plain smoltcp and the kernel.",
         source: "L. Allen (MIT), the packet driver and what ran on it",
-        groups: groups.into(),
+        groups: groups.collect(),
     }
 }
 
@@ -106,6 +111,12 @@ pub fn goals() -> Vec<Goal> {
         is_most: false,
     };
     vec![of(Direction::In), of(Direction::Out)]
+}
+
+/// Returns the kernel's case and weir's on a net, in each direction.
+pub fn on_a_net() -> [[String; 2]; 2] {
+    let of = |direction| [HostKind::Kernel, HostKind::WeirOnVeth].map(|host| name(host, direction));
+    [Direction::In, Direction::Out].map(of)
 }
 
 fn way(direction: Direction) -> &'static str {
@@ -140,6 +151,7 @@ fn stream_case(host: HostKind, direction: Direction) -> Case {
 enum RunningHost {
     Peer { _peer: PeerProcess },
     Weir { _serve: ServerProcess, _switch: Weir },
+    OnVeth { _serve: ServerProcess, _switch: Weir, _wire: PeerProcess },
 }
 
 fn stream(site: &Site, kind: HostKind, direction: Direction) -> MadeWork {
@@ -180,19 +192,24 @@ fn start(site: &Site, kind: HostKind, subnet: Subnet) -> Result<RunningHost, Cas
                 _ => &["--icmpd", "--no-vnet-header"],
             };
             let switch = Weir::start_with(site, subnet, options)?;
-            let mut command = Command::new(program::weir()?);
-            command.args(["net", "serve", "--discard", "--chargen", "--quiet"]);
-            command.args(["--tun", &subnet.device()]);
-            command.env("XDG_RUNTIME_DIR", switch.runtime_directory());
-            let serve = ServerProcess::start(site, &mut command, || true)?;
+            let serve = serve(site, &switch)?;
             Ok(RunningHost::Weir { _serve: serve, _switch: switch })
+        }
+        HostKind::WeirOnVeth => {
+            let wire = veth::wire(site, subnet)?;
+            let switch = Weir::start_on(site, subnet, &wire, &["--icmpd"])?;
+            let serve = serve(site, &switch)?;
+            Ok(RunningHost::OnVeth { _serve: serve, _switch: switch, _wire: wire })
         }
         HostKind::Kernel | HostKind::KernelWithoutOffload => {
             let offloads = kind == HostKind::Kernel;
             let there = subnet.there();
             let far = subnet.far_device();
             let listen = move || -> Result<[TcpListener; 2], CaseError> {
-                offload(&far, offloads)?;
+                veth::address(subnet)?;
+                if !offloads {
+                    stop_offload(&far)?;
+                }
                 let listen = |port| TcpListener::bind(SocketAddr::from((there, port)));
                 Ok([listen(DISCARD)?, listen(CHARGEN)?])
             };
@@ -207,10 +224,21 @@ fn start(site: &Site, kind: HostKind, subnet: Subnet) -> Result<RunningHost, Cas
                 });
                 Ok(())
             })?;
-            offload(&subnet.device(), offloads)?;
+            if !offloads {
+                stop_offload(&subnet.device())?;
+            }
             Ok(RunningHost::Peer { _peer: peer })
         }
     }
+}
+
+/// Starts the services of a host of weir's.
+fn serve(site: &Site, switch: &Weir) -> Result<ServerProcess, CaseError> {
+    let mut command = Command::new(program::weir()?);
+    command.args(["net", "serve", "--discard", "--chargen", "--quiet"]);
+    command.args(["--tun", switch.device()]);
+    command.env("XDG_RUNTIME_DIR", switch.runtime_directory());
+    ServerProcess::start(site, &mut command, || true)
 }
 
 /// Serves connections one after the other.
@@ -225,13 +253,12 @@ fn drain(stream: &mut TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Switches segmentation and checksums by a device on or off.
-fn offload(device: &str, on: bool) -> Result<(), CaseError> {
-    let on = if on { "on" } else { "off" };
+/// Switches segmentation and checksums by a device off: a pair is made with both.
+fn stop_offload(device: &str) -> Result<(), CaseError> {
     let mut command = Command::new(program::find("ethtool")?);
     command.args(["-K", device]);
     for feature in ["tso", "gso", "gro", "tx", "rx"] {
-        command.args([feature, on]);
+        command.args([feature, "off"]);
     }
     let ran = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output();
     let output =

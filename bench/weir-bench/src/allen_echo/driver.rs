@@ -1,5 +1,5 @@
 //! Allen's test of the driver, through weir's switch: clock, send a packet to itself, clock, receive
-//! it, clock. Also a timestamp request to its own host, which the daemon answers, and an echo each
+//! it, clock; alone, and beside three copies of the same test. Also a timestamp request to its own host, which the daemon answers, and an echo each
 //! 10 ms. Each runs in both divisions: the headers filled and checked by stations, or by the switch.
 
 use super::asker::Asker;
@@ -18,8 +18,9 @@ use weir_net::station::{Station, StationMessage};
 use weir_net::wire::icmp::{Message, TIMESTAMP_BYTES, Timestamp};
 use weir_net::wire::ipv4::{Datagram, protocol};
 
-/// A protocol for experiments (RFC 3692), one for each copy of the test.
-const EXPERIMENT: [u8; 2] = [253, 254];
+/// The protocol of each copy of the test: those for experiments (RFC 3692), and two that nobody has
+/// (IANA, protocol numbers).
+const EXPERIMENT: [u8; 4] = [253, 254, 251, 252];
 /// The identifier of the timestamp requests.
 const ID: u16 = 0xa11e;
 /// A packet each 10 ms.
@@ -29,17 +30,10 @@ const OPEN_REQUESTS: u64 = 40;
 const WEIGHT: f64 = 8.0;
 
 pub fn groups() -> Vec<Group> {
-    let copies = |division: Division| {
-        let name = format!("driver test, weir, division {division}, 2 copies at once");
-        let made = turnaround_case(name, division, 2, move |site| packets(site, division, true));
-        // One process cannot fork for a second case: a station of the first has started a thread.
-        let name = format!("driver test, two copies, {division}");
-        on_one_cpu(group(name, Sides::Two, vec![made]))
-    };
     vec![
         pair("driver test", |division| {
             let name = format!("driver test, weir, division {division}");
-            turnaround_case(name, division, 1, move |site| packets(site, division, false))
+            turnaround_case(name, division, 1, move |site| packets(site, division, 1))
         }),
         copies(Division::Later),
         copies(Division::Allen),
@@ -49,6 +43,19 @@ pub fn groups() -> Vec<Group> {
         }),
         pair("echo each 10 ms", each_10_ms),
     ]
+}
+
+/// Compares four copies of the test at once with one.
+fn copies(division: Division) -> Group {
+    let cases = [1, 4].map(|copies| {
+        let name = match copies {
+            1 => format!("driver test, weir, division {division} (1 or 4 copies)"),
+            _ => format!("driver test, weir, division {division}, {copies} copies at once"),
+        };
+        turnaround_case(name, division, copies, move |site| packets(site, division, copies))
+    });
+    let name = format!("driver test, four copies, {division}");
+    on_one_cpu(compared(name, Sides::Two, cases.into()))
 }
 
 fn pair(name: &str, case: impl Fn(Division) -> Case) -> Group {
@@ -151,28 +158,32 @@ impl PacketStation {
     }
 }
 
-fn packets(site: &Site, division: Division, two: bool) -> MadeWork {
+/// Only a process of one thread forks, and a station starts one. So each copy attaches its own when it
+/// begins, which is after all cases of the group are made.
+fn packets(site: &Site, division: Division, copies: u64) -> MadeWork {
     let (weir, _) = start(site, division)?;
     let mut children = Vec::new();
-    if two {
-        // Only a process of one thread forks, and a station starts one: the child attaches its own.
+    for protocol in &EXPERIMENT[1..copies as usize] {
         let mut other = None;
         let trip = || {
             let other = match &mut other {
                 Some(other) => other,
-                None => other.insert(PacketStation::new(&weir, EXPERIMENT[1])?),
+                None => other.insert(PacketStation::new(&weir, *protocol)?),
             };
             other.send().and_then(|()| other.receive())
         };
         children.push(endless(|| site.go_here(), trip)?);
     }
-    let mut line = PacketStation::new(&weir, EXPERIMENT[0])?;
+    let mut line = None;
     let others = Background::new(children)?;
+    // The switch lives as long as the work.
     work(move |count| {
-        // The switch lives as long as the work.
-        let _weir = &weir;
+        let line = match &mut line {
+            Some(line) => line,
+            None => line.insert(PacketStation::new(&weir, EXPERIMENT[0])?),
+        };
         let _running = others.run()?;
-        let took = Took::of(&mut line, count, PacketStation::send, PacketStation::receive)?;
+        let took = Took::of(line, count, PacketStation::send, PacketStation::receive)?;
         Ok(took.batch(count))
     })
 }

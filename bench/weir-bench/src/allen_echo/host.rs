@@ -11,6 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::Ipv4Addr;
 use weir_net::sys::tun;
 use weir_sys::Pid;
+use weir_sys::cpu::ticks_ns;
+use weir_sys::proc::{ProcContents, Stat};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostKind {
@@ -18,6 +20,8 @@ pub enum HostKind {
     Lo,
     /// The kernel of another namespace, over a pair of virtual devices.
     Veth,
+    /// weir's packet switch and daemon on such a pair.
+    DaemonOnVeth,
     /// The reference behind a TUN device, with a transaction log.
     Bare(Logging),
     /// weir's packet switch, with its ICMP daemon in a process of its own.
@@ -33,6 +37,7 @@ impl HostKind {
         match self {
             HostKind::Lo => "the kernel on lo",
             HostKind::Veth => "the kernel on veth",
+            HostKind::DaemonOnVeth => "weir on veth",
             HostKind::Bare(_) => "bare",
             HostKind::Daemon => "weir",
             HostKind::Allen => "weir --division allen",
@@ -44,7 +49,7 @@ impl HostKind {
         match self {
             HostKind::Lo | HostKind::Veth => "kernel-icmp",
             HostKind::Bare(_) => "bare-icmp",
-            HostKind::Daemon => "weir-icmpd",
+            HostKind::Daemon | HostKind::DaemonOnVeth => "weir-icmpd",
             HostKind::Allen => "weir-icmpd-allen",
             HostKind::Inline => "weir-inline",
         }
@@ -53,7 +58,7 @@ impl HostKind {
     pub fn device(self) -> &'static str {
         match self {
             HostKind::Lo => "lo",
-            HostKind::Veth => "veth",
+            HostKind::Veth | HostKind::DaemonOnVeth => "veth",
             HostKind::Bare(_) | HostKind::Daemon | HostKind::Allen | HostKind::Inline => "tun",
         }
     }
@@ -66,7 +71,7 @@ impl HostKind {
     /// Returns how many processes of weir it has.
     pub fn weir_processes(self) -> u64 {
         match self {
-            HostKind::Daemon | HostKind::Allen => 2,
+            HostKind::Daemon | HostKind::Allen | HostKind::DaemonOnVeth => 2,
             HostKind::Inline => 1,
             HostKind::Lo | HostKind::Veth | HostKind::Bare(_) => 0,
         }
@@ -76,9 +81,45 @@ impl HostKind {
     pub fn logging(self) -> &'static str {
         match self {
             HostKind::Lo | HostKind::Veth => "off",
-            HostKind::Daemon | HostKind::Allen | HostKind::Inline => "off",
+            HostKind::Daemon | HostKind::Allen | HostKind::Inline | HostKind::DaemonOnVeth => "off",
             HostKind::Bare(logging) => logging.name(),
         }
+    }
+}
+
+/// CPU time: all of it to the nanosecond, and its two parts to a clock tick.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuTime {
+    pub whole_ns: u64,
+    pub user_ns: u64,
+    pub kernel_ns: u64,
+}
+
+impl CpuTime {
+    fn of(pid: Pid) -> Option<CpuTime> {
+        let stat = Stat::of(pid)?;
+        Some(CpuTime {
+            whole_ns: weir_sys::cpu::process_ns(pid)?,
+            user_ns: ticks_ns(stat.own_ticks.saturating_sub(stat.system_ticks)),
+            kernel_ns: ticks_ns(stat.system_ticks),
+        })
+    }
+
+    fn plus(self, other: CpuTime) -> CpuTime {
+        CpuTime {
+            whole_ns: self.whole_ns + other.whole_ns,
+            user_ns: self.user_ns + other.user_ns,
+            kernel_ns: self.kernel_ns + other.kernel_ns,
+        }
+    }
+
+    /// Returns what was used since `before`: the whole, the user's and the kernel's part.
+    pub fn since(self, before: CpuTime) -> [u64; 3] {
+        [
+            self.whole_ns.saturating_sub(before.whole_ns),
+            self.user_ns.saturating_sub(before.user_ns),
+            self.kernel_ns.saturating_sub(before.kernel_ns),
+        ]
     }
 }
 
@@ -102,6 +143,12 @@ impl EchoHost {
             HostKind::Veth => {
                 let peer = Some(veth::kernel(site, subnet)?);
                 Ok(EchoHost { peer, ..EchoHost::at(subnet) })
+            }
+            HostKind::DaemonOnVeth => {
+                let wire = veth::wire(site, subnet)?;
+                let weir = Weir::start_on(site, subnet, &wire, &["--icmpd"])?;
+                let (peer, pids) = (Some(wire), weir.pids().to_vec());
+                Ok(EchoHost { peer, weir: Some(weir), pids, ..EchoHost::at(subnet) })
             }
             HostKind::Bare(logging) => EchoHost::bare(site, subnet, logging),
             HostKind::Daemon | HostKind::Allen | HostKind::Inline => {
@@ -147,8 +194,8 @@ impl EchoHost {
     }
 
     /// Returns the CPU time that its processes have used; `None` for the kernel.
-    pub fn cpu_ns(&self) -> Option<u64> {
-        let used = self.pids.iter().map(|pid| weir_sys::cpu::process_ns(*pid).unwrap_or(0));
-        (!self.pids.is_empty()).then(|| used.sum())
+    pub fn cpu(&self) -> Option<CpuTime> {
+        let used = self.pids.iter().map(|pid| CpuTime::of(*pid).unwrap_or_default());
+        (!self.pids.is_empty()).then(|| used.fold(CpuTime::default(), CpuTime::plus))
     }
 }

@@ -26,13 +26,15 @@ const CLOSE: u64 = 24;
 /// Fresh processes of a group whose bounds are far off, or that has none.
 const ROUGH: u64 = 12;
 
-/// The quantities of a window. User and system time are not shown apart: the kernel divides them by
-/// clock ticks, of which too few fall into the user's part.
-const STREAM: [Measure; 3] = [
+/// The quantities of a window: beside the rate, the CPU time of the host's processes for a packet and
+/// its answer. The kernel divides it into its own and the user's by clock ticks, of which a batch sees
+/// few, so these two are the means of all batches.
+const STREAM: [Measure; 5] = [
     Measure::RATE,
     Measure::new("packet", Unit::Ns),
-    // CPU time of the host's processes for a packet and its answer.
     Measure::new("CPU", Unit::Ns),
+    Measure::by_ticks("user", Unit::Ns),
+    Measure::by_ticks("kernel", Unit::Ns),
 ];
 
 /// The reference and the forms of weir's host.
@@ -144,10 +146,10 @@ fn four_copies(way: HostKind) -> Group {
     Group { processes: ROUGH, twin: false, ..made }
 }
 
-/// Sends the same requests to the kernel's own echo. It answers on the CPU of the asker, wherever
-/// another one would be.
+/// Sends the same requests to the kernel's own echo, and to weir's on the same kind of net. The kernel
+/// answers on the CPU of the asker, wherever another one would be.
 fn kernels() -> Group {
-    let ways = [HostKind::Lo, HostKind::Veth].into_iter();
+    let ways = [HostKind::Lo, HostKind::Veth, HostKind::DaemonOnVeth].into_iter();
     let shapes =
         ways.flat_map(|way| [1, WINDOW].map(|window| EchoShape { window, ..EchoShape::of(way) }));
     let cases = shapes.map(|shape| echo_case(shape, "")).collect();
@@ -212,15 +214,15 @@ fn echoes(site: &Site, shape: EchoShape) -> MadeWork {
 }
 
 fn stream(asker: &mut Asker, host: &EchoHost, count: u64) -> Result<Batch, CaseError> {
-    let before = host.cpu_ns();
+    let before = host.cpu();
     let begun = Instant::now();
     asker.stream(count)?;
     let elapsed_ns = elapsed_ns(begun);
-    let after = host.cpu_ns();
+    let after = host.cpu();
     let each = |ns: f64| ns / count as f64;
     let mut values = vec![count as f64 / elapsed_ns * 1e9, each(elapsed_ns)];
-    values
-        .extend(before.zip(after).map(|(before, after)| each(after.saturating_sub(before) as f64)));
+    let used = before.zip(after).map(|(before, after)| after.since(before));
+    values.extend(used.into_iter().flatten().map(|ns| each(ns as f64)));
     Ok(Batch { elapsed_ns, values })
 }
 

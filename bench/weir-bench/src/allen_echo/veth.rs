@@ -18,27 +18,37 @@ pub fn start(site: &Site) -> Result<(UdpSocket, PeerProcess), CaseError> {
         socket.connect(SocketAddr::from((other, PORT)))?;
         Ok(socket)
     };
-    let bind = || open(subnet.there(), subnet.here());
-    let peer = join(site, subnet, bind, |socket, control| control.serve(echo(&socket)))?;
+    let prepare = || {
+        address(subnet)?;
+        open(subnet.there(), subnet.here())
+    };
+    let peer = join(site, subnet, prepare, |socket, control| control.serve(echo(&socket)))?;
     Ok((open(subnet.here(), subnet.there())?, peer))
 }
 
 /// Starts a side whose kernel answers by itself.
 pub fn kernel(site: &Site, subnet: Subnet) -> Result<PeerProcess, CaseError> {
-    join(
-        site,
-        subnet,
-        || Ok(()),
-        |(), _| {
-            loop {
-                rustix::event::pause();
-            }
-        },
-    )
+    join(site, subnet, || address(subnet), |(), _| wait())
+}
+
+/// Starts a side whose kernel has no address, for a host at user level on its device.
+pub fn wire(site: &Site, subnet: Subnet) -> Result<PeerProcess, CaseError> {
+    join(site, subnet, || Ok(tun::switch_on(&subnet.far_device())?), |(), _| wait())
+}
+
+fn wait() -> ! {
+    loop {
+        rustix::event::pause();
+    }
+}
+
+/// Gives the kernel of the other side its address.
+pub(crate) fn address(subnet: Subnet) -> Result<(), CaseError> {
+    Ok(tun::configure(&subnet.far_device(), subnet.there(), PREFIX_BITS, MTU)?)
 }
 
 /// Starts the other side in its own namespace and connects it to this one. When this returns, the
-/// other side has done `prepare`; it continues with `serve`.
+/// other side has done `prepare`, which switches its device on; it continues with `serve`.
 pub(crate) fn join<S>(
     site: &Site,
     subnet: Subnet,
@@ -52,7 +62,6 @@ pub(crate) fn join<S>(
         alone()?;
         rustix::io::write(&has_moved, b".")?;
         rustix::io::read(&go, &mut [0; 1])?;
-        tun::configure(&far, subnet.there(), PREFIX_BITS, MTU)?;
         let prepared = prepare()?;
         rustix::io::write(&has_moved, b".")?;
         serve(prepared, control)

@@ -3,6 +3,7 @@
 use super::asker::Asker;
 use super::network::{MTU, PREFIX_BITS, Subnet};
 use crate::engine::case::{CaseError, Site};
+use crate::tools::peer::PeerProcess;
 use crate::tools::place::PortDirectory;
 use crate::tools::program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -49,12 +50,35 @@ impl Weir {
         // A missing privilege is told apart from a failure.
         Tun::open(&device, false)
             .map_err(|error| CaseError::left_out(format!("cannot create a TUN device: {error}")))?;
-        let place = PortDirectory::new()?;
         let mut command = Command::new(program::weir()?);
-        command.args(["net", "up", "--tun", &device]);
+        command.args(["net", "up", "--tun", &device, "--peer", &subnet.here().to_string()]);
+        Weir::start_by(site, subnet, device, command, options)
+    }
+
+    /// As [`Weir::start_with`], on the far end of a wire, in the namespace of the process that holds it.
+    pub fn start_on(
+        site: &Site,
+        subnet: Subnet,
+        wire: &PeerProcess,
+        options: &[&str],
+    ) -> Result<Weir, CaseError> {
+        let device = subnet.far_device();
+        let mut command = Command::new(program::find("nsenter")?);
+        command.arg(format!("--net=/proc/{}/ns/net", wire.pid())).arg(program::weir()?);
+        command.args(["net", "up", "--ethernet", &device]);
+        Weir::start_by(site, subnet, device, command, options)
+    }
+
+    fn start_by(
+        site: &Site,
+        subnet: Subnet,
+        device: String,
+        mut command: Command,
+        options: &[&str],
+    ) -> Result<Weir, CaseError> {
+        let place = PortDirectory::new()?;
         command.args(["--addr", &format!("{}/{PREFIX_BITS}", subnet.there())]);
-        command.args(["--peer", &subnet.here().to_string(), "--mtu", &MTU.to_string()]);
-        command.args(options).args(["--", "cat"]);
+        command.args(["--mtu", &MTU.to_string()]).args(options).args(["--", "cat"]);
         command.env("XDG_RUNTIME_DIR", place.directory());
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         // A child starts on the CPU of its parent.
@@ -77,6 +101,11 @@ impl Weir {
     /// Returns the value of XDG_RUNTIME_DIR for programs that attach.
     pub fn runtime_directory(&self) -> &Path {
         self.place.directory()
+    }
+
+    /// Returns the name of its device.
+    pub fn device(&self) -> &str {
+        &self.device
     }
 
     fn directory(&self) -> PathBuf {

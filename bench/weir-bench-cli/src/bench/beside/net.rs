@@ -26,7 +26,24 @@ pub fn tftp(cases: &[&CaseRecord], comparisons: &[ComparisonRecord]) -> Option<S
 
 /// The text below the table of `net-tcp`.
 pub fn tcp(comparisons: &[ComparisonRecord]) -> Option<String> {
-    joined([allen::bounds(comparisons, &net_tcp::goals()).map(|table| trimmed(&table))])
+    let bounds = allen::bounds(comparisons, &net_tcp::goals()).map(|table| trimmed(&table));
+    joined([bounds, cost_of_tcp(comparisons)])
+}
+
+/// The answer to Allen's question. He measured none, so there is no conclusion to test.
+fn cost_of_tcp(comparisons: &[ComparisonRecord]) -> Option<String> {
+    let of = |[kernel, weir]: [String; 2]| {
+        let row = comparisons.iter().find(|row| row.a == kernel && row.b == weir)?;
+        Some(format!("{weir}: {:.2} times ({:.2} to {:.2})", row.ratio, row.low, row.high))
+    };
+    let said: Vec<String> = net_tcp::on_a_net().into_iter().filter_map(of).collect();
+    (!said.is_empty()).then(|| {
+        format!(
+            "  Allen asked what TCP at user level costs on a net, and gives no figure. Beside the kernel's on \
+             a pair of veth devices:\n  {}.",
+            said.join("; ")
+        )
+    })
 }
 
 fn joined<const COUNT: usize>(texts: [Option<String>; COUNT]) -> Option<String> {
@@ -146,5 +163,8 @@ mod tests {
         }
         assert_eq!([bits(0.005), bits(7.65)], ["40 kbit/s", "61.2 Mbit/s"]);
         assert!(tftp(&[], &[]).is_none() && tcp(&[]).is_none());
+        for [kernel, weir] in net_tcp::on_a_net() {
+            assert!(has(&kernel) && has(&weir), "{weir}");
+        }
     }
 }
