@@ -10,13 +10,15 @@
 //! at each touch. The figure is nanoseconds per reference; the report does not state how many it
 //! made.
 //!
-//! Further groups have the first touches after a start ([`start`]) and what a neighbour notices of a
-//! program that pages ([`neighbour`]). The suite `joy-swap` has whole regions that go out ([`swapping`]).
+//! Further groups have a run with its start left in, how near the rules of replacement come to the
+//! optimum ([`replacement`]), the first touches after a start ([`start`]), and what a neighbour notices
+//! of a program that pages ([`neighbour`]). The suite `joy-swap` has whole regions that go out ([`swapping`]).
 
 mod cage;
 mod caged;
 mod neighbour;
 mod pager;
+mod replacement;
 mod start;
 mod swapping;
 mod walk;
@@ -80,6 +82,11 @@ impl PagingKind {
         }
     }
 
+    /// Whether it is told the order of touches.
+    fn is_advised(self) -> bool {
+        matches!(self, PagingKind::MmapAdvised | PagingKind::RegionAdvised)
+    }
+
     /// How it swaps.
     pub fn swapping(self) -> CageSwap {
         match self {
@@ -115,7 +122,8 @@ pub fn suite() -> Suite {
         groups.extend(MECHANISMS.map(|mechanism| patterns(mechanism, share)));
     }
     groups.extend(PARTS.map(|mechanism| patterns(mechanism, SHARES[0])));
-    groups.extend([start::group_of_starts(), neighbour::group_beside_a_pager()]);
+    groups.extend([with_its_start(), replacement::group_of_rules(), start::group_of_starts()]);
+    groups.extend(neighbour::groups_beside_a_pager());
     Suite {
         name: "kashtan-paging",
         about: "What paging costs when a program has less memory than it touches.",
@@ -146,6 +154,44 @@ fn patterns(mechanism: PagingKind, share: f64) -> Group {
     });
     let name = format!("{} in {}", mechanism.name(), size((share * 32.0) as u64 * (1 << 20)));
     Group { processes: 6, twin: false, ..group(name, Sides::One, cases.into()) }
+}
+
+/// The whole of a run, with the start that the report leaves out: the pages are made and touched one
+/// after the other, and then as often again in a walk.
+fn with_its_start() -> Group {
+    let order = TouchOrder::Walk(60);
+    let mechanisms = MECHANISMS.into_iter().filter(|mechanism| !mechanism.is_advised());
+    let cases = mechanisms.map(|mechanism| {
+        let params = Params {
+            mechanism: Some(mechanism.name().into()),
+            pattern: Some(order.name()),
+            operation: Some("with its start".into()),
+            memory_share: Some(SHARES[0]),
+            working_set_bytes: Some((PAGES * PAGE_BYTES) as u64),
+            ..Params::default()
+        };
+        Case {
+            standard: false,
+            normalise: Normalise::Never,
+            size: BatchSize::Count(1),
+            weight: 150.0,
+            ..case(
+                format!("with its start: {}", mechanism.name()),
+                params,
+                Measure::TIME,
+                move |site| {
+                    let limit_bytes = (SHARES[0] * (PAGES * PAGE_BYTES) as f64) as u64;
+                    let mut pager = Pager::starting(site, mechanism, limit_bytes, order)?;
+                    work(move |_| {
+                        let (references, elapsed_ns) = pager.run(order)?;
+                        Ok(Batch::time(elapsed_ns, references))
+                    })
+                },
+            )
+        }
+    });
+    let cases = cases.collect();
+    Group { processes: 6, twin: false, ..group("with its start", Sides::One, cases) }
 }
 
 fn part(share: f64) -> &'static str {

@@ -22,7 +22,7 @@ pub enum Unit {
     #[serde(rename = "MB")]
     #[strum(serialize = "MB")]
     Megabytes,
-    /// Hundredths of one CPU.
+    /// Hundredths of one CPU, or of all operations.
     #[serde(rename = "%")]
     #[strum(serialize = "%")]
     Percent,

@@ -63,6 +63,28 @@ impl Pager {
         Ok(Pager { child })
     }
 
+    /// Starts a child that makes new pages for each batch and touches them from the first on, and then
+    /// as often again in a walk.
+    pub fn starting(
+        site: &Site,
+        mechanism: PagingKind,
+        limit_bytes: u64,
+        pattern: TouchOrder,
+    ) -> Result<Pager, CaseError> {
+        let cage = Cage::new(site, mechanism.swapping(), limit_bytes + SLACK_BYTES)?;
+        let child = Caged::start(site, &Rc::new(cage), || {
+            Ok(move |_| {
+                let begun = Instant::now();
+                let mut pages = Pages::new(site, mechanism, limit_bytes)?;
+                (0..PAGES).try_for_each(|page| pages.touch(page))?;
+                let mut walk = Walk::new(pattern, 1980);
+                (0..PAGES).try_for_each(|_| pages.touch(walk.next_page()))?;
+                Ok([2 * PAGES as u64, begun.elapsed().as_nanos() as u64, 0])
+            })
+        })?;
+        Ok(Pager { child })
+    }
+
     /// Begins to touch pages for the length of a batch.
     pub fn begin(&mut self, pattern: TouchOrder) -> Result<(), CaseError> {
         let which = PATTERNS.iter().position(|known| *known == pattern).unwrap_or(0);
@@ -148,8 +170,7 @@ impl Pages {
                 PagedMemory::Calls(Box::new(region))
             }
         };
-        let advised = matches!(mechanism, PagingKind::MmapAdvised | PagingKind::RegionAdvised);
-        Ok(Pages { memory, touched: vec![0; PAGES], advised })
+        Ok(Pages { memory, touched: vec![0; PAGES], advised: mechanism.is_advised() })
     }
 
     /// Gives the advice that fits the order of touches, if this mechanism gets any. A walk stays near

@@ -1,10 +1,10 @@
 //! `joy-swap`: eight regions in one pool whose working sets do not fit together. Pages alone go, or
 //! whole regions in turn, chosen by one of three rules.
 //!
-//! A child in a memory cgroup has eight regions of 8 MiB in a pool that could hold three of them. A
-//! thread for each region touches all of its pages again and again, in an order that is not the
-//! file's, and checks how often each was touched. The figures are pages a second of all regions, and
-//! of the one that got least. Joy (1980) swaps out the oldest of the n largest jobs.
+//! A child in a memory cgroup has eight regions of 2 to 14 MiB in a pool that could hold three eighths
+//! of them. A thread for each region touches all of its pages again and again, in an order that is not
+//! the file's, and checks how often each was touched. The figures are pages a second of all regions,
+//! and of the one that got least. Joy (1980) swaps out the oldest of the n largest jobs.
 
 use super::PAGE_BYTES;
 use super::cage::{Cage, CageSwap};
@@ -19,15 +19,16 @@ use weir::{Pool, PoolOptions};
 use weir_region::{Region, RegionOptions};
 
 const REGIONS: usize = 8;
-const REGION_BYTES: u64 = 8 << 20;
-/// The pool holds three of the regions.
-const POOL_BYTES: u64 = 3 * REGION_BYTES;
+/// The regions in MiB. All fit into the pool alone, and no three of the four largest together.
+const SIZES: [u64; REGIONS] = [2, 4, 6, 8, 8, 10, 12, 14];
+const ALL_BYTES: u64 = 64 << 20;
+const POOL_BYTES: u64 = ALL_BYTES * 3 / 8;
 /// Several turns of regions that go out whole, each of a second at least. Tests have shorter ones.
 const BATCH_MS: u64 = 4_000;
 const BATCH_VARIABLE: &str = "WEIR_BENCH_SWAP_MS";
 /// A batch, and one that does not count.
 const WEIGHT: f64 = 400.0;
-/// Coprime to the pages of a region, so that each page has its turn.
+/// Coprime to the pages of each region, so that each page has its turn.
 const STRIDE: u64 = 37;
 
 /// The rules: among how many of the largest the oldest goes; none has pages alone going.
@@ -44,8 +45,8 @@ pub fn suite() -> Suite {
             mechanism: Some("weir-region".into()),
             operation: Some(name.into()),
             parties: Some(REGIONS as u64),
-            memory_share: Some(POOL_BYTES as f64 / (REGIONS as u64 * REGION_BYTES) as f64),
-            working_set_bytes: Some(REGIONS as u64 * REGION_BYTES),
+            memory_share: Some(POOL_BYTES as f64 / ALL_BYTES as f64),
+            working_set_bytes: Some(ALL_BYTES),
             ..Params::default()
         };
         let measures = vec![
@@ -101,11 +102,11 @@ fn start(site: &Site, largest: Option<u32>) -> Result<Caged, CaseError> {
             .swap_regions(largest.is_some())
             .swap_largest(largest.unwrap_or(1));
         let pool = Pool::new(&options).map_err(trouble)?;
-        let options = RegionOptions::new()
-            .pool(&pool)
-            .memory_bytes(REGION_BYTES)
-            .spill_directory(&site.directory);
-        let made = (0..REGIONS).map(|_| Region::new(REGION_BYTES, &options).map_err(trouble));
+        let options = RegionOptions::new().pool(&pool).spill_directory(&site.directory);
+        let made = SIZES
+            .map(|size| size << 20)
+            .into_iter()
+            .map(|bytes| Region::new(bytes, &options.clone().memory_bytes(bytes)).map_err(trouble));
         let regions = made.collect::<Result<Vec<_>, _>>()?;
         let mut touched = [0; REGIONS];
         let mut batch = move || touch_all(&regions, &mut touched);
@@ -145,7 +146,7 @@ fn touch_all(
 
 /// Touches pages until it is over; `touched` counts them from the beginning.
 fn touch(region: &Region, touched: &mut u64, over: &AtomicBool) -> Result<(), CaseError> {
-    let pages = REGION_BYTES / PAGE_BYTES as u64;
+    let pages = region.len() / PAGE_BYTES as u64;
     while !over.load(Ordering::Relaxed) {
         let (at, round) = (*touched * STRIDE % pages * PAGE_BYTES as u64, *touched / pages);
         let found: [u8; 8] = region.read_array(at).map_err(trouble)?;

@@ -275,7 +275,8 @@ pub fn swapping(cases: &[&CaseRecord]) -> Option<String> {
     for (rule, name) in [("the oldest", "the oldest of all"), ("the largest", "the largest")] {
         if let Some(other) = of(rule) {
             text.push_str(&format!(
-                ", {:.2} times those of {name}",
+                ".\n  That it gets further than {name} {}: {:.2} times the pages",
+                claim(four, other),
                 four.estimate / other.estimate
             ));
         }

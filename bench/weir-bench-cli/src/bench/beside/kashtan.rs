@@ -1,7 +1,7 @@
 //! Kashtan's paging benchmarks by system, beside those of today. References a run are not published, so
 //! each system's times are put over its own sequential or shortest run: only such ratios compare.
 
-use super::{claim, filled, lines, named, of_one_placement};
+use super::{claim, filled, find, lines, named, of_one_placement};
 use weir_bench::engine::params::Placement;
 use weir_bench::engine::record::CaseRecord;
 use weir_command::output::aligned;
@@ -35,7 +35,7 @@ fn times(ratio: Option<f64>) -> String {
 
 /// The table, with half of the memory, and what became of the conclusion.
 pub fn paging(cases: &[&CaseRecord]) -> Option<String> {
-    let cases = &of_one_placement(cases, &PLACES);
+    let (all, cases) = (cases, &of_one_placement(cases, &PLACES));
     let rows = lines(JOY_PAGING);
     let systems = SYSTEMS.map(|(name, _)| format!("{name}, 1980"));
     let mut header = vec![String::from("  over sequential, or walk 1")];
@@ -65,5 +65,59 @@ pub fn paging(cases: &[&CaseRecord]) -> Option<String> {
             sequential.1, sequential.0, random.1, random.0
         )
     });
-    Some(filled(&table)? + &said.unwrap_or_default())
+    let said = [said, replacement(cases), neighbours(all)];
+    let text = filled(&table).unwrap_or_default() + &said.into_iter().flatten().collect::<String>();
+    (!text.is_empty()).then(|| String::from(text.trim_start_matches('\n')))
+}
+
+/// How many times the optimum's faults a rule may have to be nearly optimal.
+const NEARLY: f64 = 1.25;
+
+/// Joy's conclusion of the rules of replacement. The faults of a string are exact.
+fn replacement(cases: &[&CaseRecord]) -> Option<String> {
+    let of = |rule: &str, order: &str| {
+        Some(named(cases, &format!("replacement: {rule}, {order}"))?.estimate)
+    };
+    let against = |order| {
+        let over = |rule| Some(of(rule, order)? / of("optimum", order)?);
+        Some((order, over("circular")?, over("random")?, over("clock")?))
+    };
+    let orders: Option<Vec<_>> =
+        ["sequential", "random", "walk-60"].into_iter().map(against).collect();
+    let orders = orders?;
+    let is_near = orders.iter().all(|&(_, circular, random, _)| circular.min(random) <= NEARLY);
+    let mut text = format!(
+        "\n\n  Joy: circular or random replacement is nearly optimal. That one of them has at most {NEARLY} times the fewest\n  \
+         possible faults {} here. Times the fewest:",
+        if is_near { "holds" } else { "does not hold" }
+    );
+    for (order, circular, random, clock) in orders {
+        text.push_str(&format!(
+            "\n  {order}: circular {circular:.2}, random {random:.2}, a clock {clock:.2}"
+        ));
+    }
+    Some(text + ".")
+}
+
+/// By how much a workload may take longer beside a pager, and be called unchanged.
+const UNCHANGED: f64 = 1.1;
+
+/// Joy's conclusion of a general workload beside a program that pages.
+fn neighbours(cases: &[&CaseRecord]) -> Option<String> {
+    let of = |who: &str| find(cases, &format!("sort and gzip beside {who}"), Placement::Free);
+    let alone = of("nobody")?;
+    let mut text = format!(
+        "\n\n  Joy: a general workload beside the programs that page is unchanged (at most {UNCHANGED} times as long)."
+    );
+    for who in ["weir-region-calls", "weir-region", "kernel-mmap", "kernel-swap"] {
+        let Some(beside) = of(who) else { continue };
+        let verdict = match () {
+            () if beside.high <= UNCHANGED * alone.low => "holds",
+            () if beside.low > UNCHANGED * alone.high => "does not hold",
+            () => "is not decided",
+        };
+        let times = beside.estimate / alone.estimate;
+        text.push_str(&format!("\n  Beside {who} that {verdict} here: {times:.2} times."));
+    }
+    Some(text)
 }
