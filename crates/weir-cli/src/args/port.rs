@@ -171,9 +171,9 @@ Examples:
 
 What a program writes between open and close is one message, whatever others write at the same time.
 An open waits until what was closed before it is sent, and fails if no reader is listening (ENXIO, as
-of a FIFO). A message that the reader does not take is lost, and that is told here, not to its writer:
-its close has returned by then. The sender of all messages is this command. Others than its user have
-no access. Needs /dev/fuse and, unless root mounts, fusermount3.";
+of a FIFO). A message that cannot be sent is lost, which is told here and not to its writer, who has
+closed by then. This command is the sender of all messages. Others than its user have no access.
+It needs /dev/fuse and, unless root mounts, fusermount3.";
 
 const READ_JSON: &str = "\
 Write each message as a line of JSON (schema weir.port.read/1), with its sender, to FILE; - is \

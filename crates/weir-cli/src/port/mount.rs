@@ -37,6 +37,10 @@ pub fn mount(options: &PortMountOptions) -> Result<ExitCode, Fault> {
     config.mount_options =
         vec![name, MountOption::Subtype(String::from("ports")), MountOption::NoExec];
     let at = options.directory.display();
+    // The kernel would mount it over a file too.
+    if options.directory.metadata().is_ok_and(|found| !found.is_dir()) {
+        return Err(Fault::usage(format!("cannot mount on '{at}': it is not a directory")));
+    }
     let session = Session::new(ports, &options.directory, &config);
     let mut session =
         session.map_err(|error| Fault::failed(refusal(&options.directory, &error)))?;
