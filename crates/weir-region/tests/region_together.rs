@@ -283,7 +283,7 @@ fn shared_regions_in_a_pool_stay_within_its_budget_as_the_kernel_counts_it() {
 fn own() {
     let pool = pool(WATCHED);
     let regions = [0, 1].map(|_| shared(&of(&pool)));
-    let members = ["1", "2", "3"].map(start);
+    let members = ["1", "2", "3"].map(|role| start(role));
     let pids = members.each_ref().map(|(child, _)| child.id().to_string()).join(" ");
     for (which, (_, socket)) in members.iter().enumerate() {
         regions[which % 2].admit(socket.try_clone().expect("a copy")).expect("admitted");

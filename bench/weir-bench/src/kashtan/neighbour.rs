@@ -15,6 +15,7 @@ use super::walk::TouchOrder;
 use super::{PAGE_BYTES, PAGES, PagingKind, SharedPages};
 use crate::engine::load::scratch_file;
 use crate::tools::prelude::*;
+use std::io::{Seek, Write};
 use std::process::Command;
 use std::rc::Rc;
 use std::time::Instant;
@@ -168,12 +169,14 @@ fn sorter(site: &Site, cage: &Rc<Cage>) -> Result<Caged, CaseError> {
         let mut random = Random::new(1980);
         let line = |_| format!("{:016x}\n", random.next_u64());
         let text: String = (0..TEXT_LINES).map(line).collect();
-        let mut file = tempfile::NamedTempFile::new_in(&site.directory)?;
-        std::io::Write::write_all(&mut file, text.as_bytes())?;
+        // Without a name: this process is killed.
+        let mut file = tempfile::tempfile_in(&site.directory)?;
+        file.write_all(text.as_bytes())?;
         let mut job = move || -> Result<u64, CaseError> {
+            file.rewind()?;
             let ended = Command::new("sh")
-                .args(["-c", "sort \"$0\" | gzip > /dev/null"])
-                .arg(file.path())
+                .args(["-c", "sort | gzip > /dev/null"])
+                .stdin(file.try_clone()?)
                 .env("LC_ALL", "C")
                 .status()?;
             if ended.success() { Ok(1) } else { Err(CaseError::failed("sort or gzip failed")) }

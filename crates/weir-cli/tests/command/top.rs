@@ -204,7 +204,7 @@ fn an_mpx_flags_and_a_region_are_rows() {
     assert_eq!(row["readers"][0]["waiting"], false);
     let row = named("region", "1 faults");
     assert_eq!(row["capacity_bytes"], 64 << 10);
-    assert_eq!((&row["fill_bytes"], &row["writers"][0]["pid"]), (&4096.into(), &own.into()));
+    assert_eq!((&row["fill_bytes"], &row["writers"][0]["pid"]), (&16_384.into(), &own.into()));
 }
 
 #[test]

@@ -23,7 +23,8 @@ const ROLE: &str = "WEIR_TEST_ROLE";
 #[track_caller]
 fn role_test() -> String {
     let file = Path::new(std::panic::Location::caller().file());
-    let is_alone = file.parent().is_some_and(|parent| parent.ends_with("tests"));
+    // What programs share is called from one file each.
+    let is_alone = file.parent().is_some_and(|at| at.ends_with("tests") || at.ends_with("common"));
     let module = file.file_stem().filter(|_| !is_alone).and_then(|stem| stem.to_str());
     module.map_or_else(|| ROLE_TEST.to_owned(), |module| format!("{module}::{ROLE_TEST}"))
 }

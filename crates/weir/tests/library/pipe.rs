@@ -412,7 +412,7 @@ fn a_segment_gives_way_to_another_capacity() {
     let mut buffer = [0; 16];
     assert_eq!(reader.read(&mut buffer).expect("read"), 10);
     writer.resize(4096).expect("made small");
-    assert_eq!(writer.sizes().segment_bytes, 512);
+    assert_eq!(writer.sizes().segment_bytes, 4096);
 }
 
 /// The process's watcher continued knowing the socket of an end that was made a handle.

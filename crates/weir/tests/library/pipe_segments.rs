@@ -15,7 +15,8 @@ fn memory_of(reader: &Reader) -> OwnedFd {
 fn the_atomic_bound_is_more_than_a_segment_of_a_small_pipe() {
     for capacity in [4096, 8192, 16_384] {
         let (mut writer, mut reader) =
-            pipe(&Options::new().capacity_bytes(capacity)).expect("a pipe");
+            pipe(&Options::new().capacity_bytes(capacity).segment_bytes(capacity / 8))
+                .expect("a pipe");
         let sizes = writer.sizes();
         assert_eq!((sizes.segment_bytes, sizes.atomic_bytes), (capacity / 8, 4096));
         let rest = capacity as usize - 4096;

@@ -272,6 +272,7 @@ fn advice_on_a_pipe_says_how_often_it_was_full_and_empty() {
         full_share: Some(0.41),
         empty_share: Some(0.38),
         longest_turn_ns: 200 * MS,
+        long_turns_ns: 400 * MS,
         samples: 200,
         ..Pipe::default()
     }];
