@@ -414,7 +414,7 @@ fn a_parent_that_is_no_shell_gets_what_a_script_gets() {
         let ran = weir_run(&["perl", &program]);
         assert_eq!(ran.stages(), 1, "{}", ran.stderr());
         let said = ran.json["verdict"]["text"].as_str().expect("a text");
-        assert!(said.contains("perl") && said.contains(", its own work 0."), "{said}");
+        assert!(said.contains("perl") && said.contains(", its own work "), "{said}");
         assert!(!said.contains("held up by perl"), "{said}");
         if ran.json["started"]["evidence"] != "exact" {
             eprintln!("SKIPPED: the kernel tells no process events");

@@ -52,7 +52,7 @@ fn a_pipeline_behind_what_somebody_left_running_says_so_once_and_when_it_ends() 
     let text = "(sleep 1000 & echo ok) | cat";
     let report = tempfile::NamedTempFile::new().expect("a file");
     let file = report.path().to_str().expect("text");
-    let args = ["run", "--why-after", "1s", "--brief", "-o", file, text];
+    let args = ["run", "--why-after", "3s", "--brief", "-o", file, text];
     let mut stalled = Stalled::new(Command::new(WEIR).args(args));
     let (first, left) = stalled.line(SAYS, "(sleep 1000)");
     assert!(first.contains("(cat) waits for data or the end of file from a pipe of"), "{first}");
@@ -70,7 +70,7 @@ fn a_pipeline_behind_what_somebody_left_running_says_so_once_and_when_it_ends() 
 fn a_script_that_goes_on_says_so_too() {
     let text = "(sleep 1000 & echo ok) | cat; echo next";
     let mut command = Command::new(WEIR);
-    command.args(["sh", "-c", text]).env("WEIR_WHY_AFTER", "1s").env("WEIR_MIN", "1d");
+    command.args(["sh", "-c", text]).env("WEIR_WHY_AFTER", "3s").env("WEIR_MIN", "1d");
     let mut stalled = Stalled::new(&mut command);
     let (_, left) = stalled.line(SAYS, "(sleep 1000)");
     stalled.line(&format!("{left} was left running"), "");
