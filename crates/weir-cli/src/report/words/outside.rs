@@ -45,13 +45,13 @@ pub(super) fn each_time(ns: u64) -> String {
     if ns < 1_000_000 { format!("{} us", ns / 1000) } else { short_time(ns) }
 }
 
-/// `, at most about 15 k times, 60 us or more each: ...`. What is counted is how often both had to wait, and
-/// one round trip may take several waits.
+/// `, in about 15 k waits of 60 us: ...`. What is counted is how often both had to wait: a round trip may take
+/// several waits.
 fn round_trips((times, each_ns): (u64, u64)) -> String {
     let each = each_time(each_ns);
     format!(
-        ", at most about {} times, {each} or more each: more in each question, or questions sent ahead of the \
-         answers, would take fewer round trips",
+        ", in about {} waits of {each}: more in each question, or questions sent ahead of the answers, would \
+         take fewer round trips",
         rough_count(times)
     )
 }
