@@ -282,7 +282,7 @@ impl Watched {
             samples.merge(&watched.samples);
             total_ns += watched.seen.values().map(|(_, ns)| *ns).sum::<u64>();
             let asked = known.waits.keys().map(|pid| waited(&known.waits, *pid)).sum::<u64>();
-            // One that hardly waits finds the next question there already: how many there are is not known.
+            // One that hardly waits finds the next question there already.
             let answered = waited(&watched.waits, *pid);
             round_trips += if answered * 2 < asked { 0 } else { asked.min(answered) };
         }
