@@ -2,7 +2,7 @@
 
 use weir_command::json;
 use weir_sys::Pid;
-use weir_sys::proc::{ProcContents, Stat, processes, words};
+use weir_sys::proc::{ancestors, processes, words};
 
 /// The kernel keeps so much of a name.
 const KEPT_BYTES: usize = 15;
@@ -22,11 +22,10 @@ pub fn processes_called(name: &str) -> Vec<Pid> {
 /// Returns the processes that have this text in their command lines, but this one and those above it,
 /// which have it from who typed it.
 pub fn processes_with(text: &str) -> Vec<Pid> {
-    const MOST_ABOVE: usize = 256;
-    let parent = |pid: &Pid| Some(Stat::of(*pid)?.parent).filter(|parent| *parent > 0);
     let own = std::process::id() as Pid;
-    let above: Vec<Pid> = std::iter::successors(Some(own), parent).take(MOST_ABOVE).collect();
-    let has = |pid: &Pid| !above.contains(pid) && command_line(*pid).contains(text);
+    let above: Vec<Pid> = ancestors(own).collect();
+    let is_other = |pid: &Pid| *pid != own && !above.contains(pid);
+    let has = |pid: &Pid| is_other(pid) && command_line(*pid).contains(text);
     processes().into_iter().filter(has).collect()
 }
 

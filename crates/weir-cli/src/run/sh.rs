@@ -24,7 +24,7 @@ use weir_measure::programs::find_program;
 use weir_measure::runner::{Forward, Job, Launch, StageSpec, StallNews, Watcher};
 use weir_measure::sys::spawn::{Differences, exec_with};
 use weir_sys::Pid;
-use weir_sys::proc::{ProcContents, Stat, is_own, words};
+use weir_sys::proc::{ProcContents, Stat, ancestors, is_own, words};
 
 const BASH: &str = "bash";
 /// The variable that names the `weir sh` that reports: its process, and when that started.
@@ -186,13 +186,7 @@ fn is_inner() -> bool {
 /// Returns whether a `weir run` is an ancestor of this process, and so reports what this process starts. It
 /// sets no variable, since its commands would see one that a shell does not set.
 fn is_below_run() -> bool {
-    const MOST_ABOVE: usize = 256;
-    if !is_own() {
-        return false;
-    }
-    let parent = |pid: &Pid| Some(Stat::of(*pid)?.parent).filter(|parent| *parent > 0);
-    let first = parent(&(std::process::id() as Pid));
-    std::iter::successors(first, parent).take(MOST_ABOVE).any(is_run)
+    is_own() && ancestors(std::process::id() as Pid).any(is_run)
 }
 
 /// Returns whether a process is a `weir run`, from the words that started it.

@@ -49,12 +49,12 @@ const SAYS: &str = "weir: nothing has moved for ";
 
 #[test]
 fn a_pipeline_behind_what_somebody_left_running_says_so_once_and_when_it_ends() {
-    let text = "(sleep 1000 & echo ok) | cat";
+    let text = "(sleep 100 & echo ok) | cat";
     let report = tempfile::NamedTempFile::new().expect("a file");
     let file = report.path().to_str().expect("text");
     let args = ["run", "--why-after", "3s", "--brief", "-o", file, text];
     let mut stalled = Stalled::new(Command::new(WEIR).args(args));
-    let (first, left) = stalled.line(SAYS, "(sleep 1000)");
+    let (first, left) = stalled.line(SAYS, "(sleep 100)");
     assert!(first.contains("(cat) waits for data or the end of file from a pipe of"), "{first}");
     let (second, _) = stalled.line(&format!("{left} was left running by a process that has"), "");
     assert!(second.ends_with(&format!("or end it: kill {left}\n")), "{second}");
@@ -68,11 +68,11 @@ fn a_pipeline_behind_what_somebody_left_running_says_so_once_and_when_it_ends() 
 
 #[test]
 fn a_script_that_goes_on_says_so_too() {
-    let text = "(sleep 1000 & echo ok) | cat; echo next";
+    let text = "(sleep 100 & echo ok) | cat; echo next";
     let mut command = Command::new(WEIR);
     command.args(["sh", "-c", text]).env("WEIR_WHY_AFTER", "3s").env("WEIR_MIN", "1d");
     let mut stalled = Stalled::new(&mut command);
-    let (_, left) = stalled.line(SAYS, "(sleep 1000)");
+    let (_, left) = stalled.line(SAYS, "(sleep 100)");
     stalled.line(&format!("{left} was left running"), "");
     kill(left);
     let (output, rest) = stalled.end();
@@ -100,7 +100,7 @@ fn the_verdict_on_a_run_that_stood_still_says_who_waited_for_whom() {
 #[test]
 fn a_script_names_what_it_left_running_with_its_output_open() {
     let mut command = Command::new(WEIR);
-    command.args(["sh", "-c", "sleep 1000 & echo $!"]);
+    command.args(["sh", "-c", "sleep 100 & echo $!"]);
     let mut stalled = Stalled::new(&mut command);
     let mut line = String::new();
     let mut output = BufReader::new(stalled.child.stdout.take().expect("piped"));

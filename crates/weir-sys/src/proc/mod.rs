@@ -35,9 +35,10 @@ pub use io::Io;
 pub use maps::{Mapping, Mappings, own_page_map};
 pub use mounts::{Mount, Mounts};
 pub use process::{
-    ProcessIdentity, Status, children, children_of_thread, current_directory, environment, gid,
-    has_timers, identity, is_child, is_shown, is_taken, kernel_function, kernel_stack, name,
-    namespace, own_id, owner, program, program_path, seen_by, sockets, uid, words,
+    ProcessIdentity, Status, ancestors, children, children_of_thread, current_directory,
+    environment, gid, has_timers, identity, is_child, is_shown, is_taken, kernel_function,
+    kernel_stack, name, namespace, own_id, owner, program, program_path, seen_by, sockets, uid,
+    words,
 };
 pub use stat::{LastRun, Sched, Stat};
 pub use syscall::Blocked;

@@ -1,7 +1,7 @@
 //! Who a process is: its status, its words, its children, its program.
 
 use super::text::field;
-use super::{ProcContents, ProcDir, tasks};
+use super::{ProcContents, ProcDir, Stat, tasks};
 use crate::Pid;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -103,6 +103,14 @@ pub fn gid(pid: Pid) -> Option<u32> {
 pub fn owner(pid: Pid) -> Option<(u32, u32)> {
     let found = std::fs::metadata(ProcDir::Process(pid).path("").ok()?).ok()?;
     Some((found.uid(), found.gid()))
+}
+
+/// Returns the parent of a process, the parent of that one, and so on.
+pub fn ancestors(pid: Pid) -> impl Iterator<Item = Pid> {
+    // A new process may have the id of one that has ended since.
+    const MOST_ABOVE: usize = 256;
+    let parent = |pid: &Pid| Some(Stat::of(*pid)?.parent).filter(|parent| *parent > 0);
+    std::iter::successors(parent(&pid), parent).take(MOST_ABOVE)
 }
 
 /// Whether `/proc` shows a process or a thread of this id.
