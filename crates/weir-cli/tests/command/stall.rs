@@ -1,6 +1,6 @@
 //! A run that stands still says why while it lasts (docs/contracts/run.md, sh.md, watch.md).
 
-use crate::common::{WEIR, bound, python, schema};
+use crate::common::{WEIR, bound, have, python, schema};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -77,6 +77,29 @@ fn a_script_that_goes_on_says_so_too() {
     kill(left);
     let (output, rest) = stalled.end();
     assert_eq!((output.as_str(), rest.lines().count()), ("ok\nnext\n", 1), "{rest}");
+}
+
+/// In a container its first process is of the session of the run, so a session does not tell who was
+/// left running: the sleeper was taken for one that sleeps as it was told to.
+#[test]
+fn who_was_left_running_is_known_in_a_container_too() {
+    if !have(&["unshare"]) {
+        return;
+    }
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["-Ur", "-pf", "--mount-proc", "--kill-child", "bash", "-c"]);
+        command
+    };
+    if !unshare().arg("true").output().is_ok_and(|output| output.status.success()) {
+        return eprintln!("SKIPPED: namespaces may not be made");
+    }
+    let text = format!("'{WEIR}' sh -c '(sleep 8 & echo ok) | cat; echo next'; exit");
+    let mut command = unshare();
+    command.arg(text).env("WEIR_WHY_AFTER", "2s").env("WEIR_MIN", "1d");
+    let (output, said) = Stalled::new(&mut command).end();
+    assert_eq!(output, "ok\nnext\n");
+    assert!(said.starts_with(SAYS) && said.contains(" was left running by "), "{said}");
 }
 
 /// Two that wait for each other, until a limit of time ends them.

@@ -6,7 +6,7 @@
 
 use super::finish::LiveStage;
 use super::job::{Forward, Watcher};
-use super::left::{LEFT_NS, LeftBehind, holder};
+use super::left::{LEFT_NS, LeftBehind, holder, strays};
 use super::stops::Signs;
 use super::{RunningJob, SIGCONT};
 use crate::attribution::PipeWatch;
@@ -143,8 +143,9 @@ impl RunningJob {
             let since_ns = now_ns.saturating_sub(live.end_ns());
             let Some(group) = live.started_group() else { continue };
             if let Some(left) = live.left.as_mut().filter(|left| left.is_due(since_ns)) {
-                let told = self.sampler.lives.iter().flat_map(|lives| lives.alive_of(group));
-                left.sample(told, &self.sampler.pipes[position].identity);
+                let told = self.sampler.lives.as_ref();
+                let others = told.map(|lives| lives.alive_of(group).collect());
+                left.sample(others.unwrap_or_else(strays), &self.sampler.pipes[position].identity);
             }
         }
     }

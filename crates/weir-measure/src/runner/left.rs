@@ -1,9 +1,12 @@
 //! What a stage leaves running: after its end, processes that it started may still have the pipe
 //! behind it open, and the next stage waits for all of them.
 
+use crate::cgroup::other_groups;
 use weir_doctor::facts::LeftProcess;
 use weir_sys::Pid;
-use weir_sys::proc::{Descriptor, access, descriptor, descriptors, words};
+use weir_sys::proc::{
+    Descriptor, ProcContents, Stat, access, ancestors, descriptor, descriptors, processes, words,
+};
 
 /// A reader whose writer has left the pipe open is told of if it continues for this time, and for a
 /// tenth of the run.
@@ -39,14 +42,34 @@ impl LeftBehind {
         is_open && since_ns >= LEFT_NS * (u64::from(self.looks) + 1)
     }
 
-    /// Looks for who has the pipe open, also among those of which the kernel told.
-    pub fn sample(&mut self, told: impl Iterator<Item = Pid>, pipe: &Descriptor) {
+    /// Looks for who has the pipe open, also among these.
+    pub fn sample(&mut self, others: Vec<Pid>, pipe: &Descriptor) {
         self.looks += 1;
-        let mut pids: Vec<Pid> = self.sampled.iter().copied().chain(told).collect();
+        let mut pids: Vec<Pid> = self.sampled.iter().copied().chain(others).collect();
         pids.sort_by_key(|pid| *pid);
         pids.dedup();
         self.process = holder(&pids, pipe, &self.first);
     }
+}
+
+/// Whether a process was started by this one, or by one that was.
+pub(super) fn is_below(pid: Pid) -> bool {
+    let own = std::process::id() as Pid;
+    ancestors(pid).any(|above| above == own)
+}
+
+/// Whether a process that has something of this run open was left running: it started while the run
+/// lasted, and has nobody of the run above it.
+pub(super) fn is_stray(pid: Pid) -> bool {
+    let started = |pid: Pid| Stat::of(pid).map(|stat| stat.started_ticks);
+    let is_new = started(pid) >= started(std::process::id() as Pid);
+    // A service that was asked to start something is in a group of its own.
+    is_new && !is_below(pid) && other_groups(pid).is_none()
+}
+
+/// Returns the strays among all processes.
+pub(super) fn strays() -> Vec<Pid> {
+    processes().into_iter().filter(|pid| is_stray(*pid)).collect()
 }
 
 /// Finds the process that has a pipe open for writing: one that runs a command of its own rather than

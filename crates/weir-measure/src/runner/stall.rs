@@ -1,8 +1,8 @@
 //! Whether the processes of a run stand still: nothing is read or written, and nothing computes.
 //! Why is found out as `weir why` does, in a thread beside: the run may go on or end meanwhile.
 
+use super::left::{is_below, is_stray};
 use crate::attribution::Sampler;
-use crate::cgroup::other_groups;
 use crate::why::why;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};
@@ -12,7 +12,7 @@ use weir_doctor::facts::Io;
 use weir_doctor::stall::Stall;
 use weir_doctor::why::{Cause, Why};
 use weir_sys::Pid;
-use weir_sys::proc::{ProcContents, Sched, Stat, ancestors};
+use weir_sys::proc::Sched;
 use weir_sys::signals::block_all;
 
 /// News of a stall.
@@ -129,21 +129,16 @@ fn ask(pid: Pid) -> Option<Receiver<Option<Why>>> {
     std::thread::Builder::new().spawn(ask).ok().map(|_| receiver)
 }
 
-/// Marks the processes of a chain that were left running: those that are known to be, and those that
-/// have a pipe of the run open and started while it lasted, but have nobody of the run above them.
+/// Marks the processes of a chain that were left running: those that are known to be, and the strays
+/// that have a pipe of the run open.
 fn mark_left(why: &mut Why, is_known: impl Fn(Pid) -> bool) {
-    let own = std::process::id() as Pid;
-    let started = |pid: Pid| Stat::of(pid).map(|stat| stat.started_ticks);
-    // A service that was asked to start something is in a group of its own.
-    let is_new = |pid: Pid| started(pid) >= started(own) && other_groups(pid).is_none();
     // Whether the process before waits for a pipe that the run made.
     let mut has_pipe = false;
     for link in &mut why.links {
         let pid = link.named.pid;
-        let is_below = ancestors(pid).any(|above| above == own);
-        link.left |= is_known(pid) || (has_pipe && !is_below && is_new(pid));
+        link.left |= is_known(pid) || (has_pipe && is_stray(pid));
         let is_pipe = matches!(&link.wait, Cause::Pipe(pipe) if pipe.path.is_none());
-        has_pipe = is_pipe && (is_below || has_pipe);
+        has_pipe = is_pipe && (has_pipe || is_below(pid));
     }
 }
 
