@@ -313,6 +313,26 @@ fn what_is_written_lies_together_in_few_writes() {
     assert!(account.reads * 8 <= BYTES as u64 / PAGE as u64, "{account:?}");
 }
 
+/// BBN Report 3970, section 1: a write looks for its block in the pool first.
+#[test]
+fn ten_writes_into_a_page_are_one_of_the_disk() {
+    let region = Region::over(file_of(BYTES).0, &options(1 << 20)).expect("made");
+    let write_each = || {
+        for piece in 0..BYTES / PAGE * 10 {
+            let at = piece / 10 * PAGE + piece % 10 * 400;
+            region.write_at(at as u64, &[piece as u8; 400]).expect("written");
+        }
+        region.flush().expect("flushed");
+        region.account().written_bytes
+    };
+    assert_eq!(write_each(), BYTES as u64);
+    assert_eq!(
+        write_each(),
+        2 * BYTES as u64,
+        "a page that is written again later is another write"
+    );
+}
+
 #[test]
 fn sizes_and_places_out_of_range_are_refused() {
     let kind = |result: weir::Result<Region>| result.err().map(|error| error.kind());
