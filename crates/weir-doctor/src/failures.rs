@@ -7,29 +7,9 @@
 
 use crate::ending::{Ending, MemoryKills, Remark, remark};
 use crate::graph::{SeenProcess, above, is_below};
-use crate::programs::{is_shell, program_name, starts_anything};
+use crate::programs::{Fact, is, is_shell, program_name, starts_anything};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-
-/// Programs whose status answers a question about the host.
-const ASKED: [&str; 15] = [
-    "which",
-    // Whether a file is a link.
-    "readlink",
-    "kill",
-    "pkill",
-    "killall",
-    "pidof",
-    "getent",
-    "id",
-    "mountpoint",
-    "pkg-config",
-    "tty",
-    "tput",
-    "systemctl",
-    "dpkg",
-    "rpm",
-];
 
 /// Signals that the kernel sends to a program that did something wrong: SIGILL, SIGTRAP, SIGABRT,
 /// SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS.
@@ -133,7 +113,7 @@ fn is_news(process: &SeenProcess, echoes: bool) -> bool {
     let asked = [Some(label), text.map(|(_, text)| text)]
         .into_iter()
         .flatten()
-        .any(|label| program_name(label).is_some_and(|name| ASKED.contains(&name)));
+        .any(|label| program_name(label).is_some_and(|name| is(name, Fact::AsksHost)));
     let answers = match remark(label, Some(ending), false, MemoryKills::default()) {
         None => true,
         Some(found) => matches!(found, Remark::Answered(_)),

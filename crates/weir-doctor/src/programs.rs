@@ -4,7 +4,7 @@
 use crate::command::Command;
 use alloc::vec::Vec;
 pub use table::StatusMeaning;
-use table::{Fact, is};
+pub(crate) use table::{Fact, is};
 
 mod changed;
 mod filters;
@@ -175,6 +175,11 @@ pub fn starts_anything(program: &str) -> bool {
     is_shell(program) || is(program, Fact::Builds)
 }
 
+/// Whether a program is run as a script where it is the only one: what it starts is found from outside.
+pub fn runs_as_script(program: &str) -> bool {
+    is(program, Fact::RunAsScript)
+}
+
 /// Whether what a program starts is no part of its own work: one that runs a command, whatever
 /// that is, and a language that scripts are written in.
 pub fn runs_others(program: &str) -> bool {
@@ -195,6 +200,11 @@ pub fn runs_jobs(program: &str) -> bool {
 /// Whether the jobs that a program runs are a list, in any order.
 pub fn takes_a_list(program: &str) -> bool {
     is(program, Fact::RunsJobs(true))
+}
+
+/// Whether the run-time system of a program gathers output itself.
+pub fn has_own_buffer(program: &str) -> bool {
+    is(program, Fact::OwnBuffer)
 }
 
 /// Whether a command packs what it reads.

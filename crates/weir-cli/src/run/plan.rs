@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use weir_command::fault::Fault;
 use weir_command::sys::closed_standard_descriptors;
-use weir_doctor::programs::is_posix_shell;
+use weir_doctor::programs::{is_posix_shell, runs_as_script};
 use weir_measure::programs::find_program;
 use weir_measure::runner::{
     Job, LARGER_PIPE_BYTES, Launch, StageSpec, files_needed, files_suffice,
@@ -88,7 +88,6 @@ fn of_words(words: &[OsString], job: Job) -> Result<Planned, Fault> {
 /// Returns whether the only stage is a script or a build. The user wants to know about what it starts, so weir
 /// finds its processes from outside, as it does for a text that runs as a whole.
 fn starts_others(stages: &[StageSpec]) -> bool {
-    const BUILDERS: [&str; 4] = ["make", "gmake", "ninja", "just"];
     let [stage] = stages else { return false };
     let words: Vec<Cow<'_, str>> = match &stage.launch {
         Launch::Exec { argv, .. } => argv.iter().map(|word| word.to_string_lossy()).collect(),
@@ -98,7 +97,7 @@ fn starts_others(stages: &[StageSpec]) -> bool {
     let Some(first) = words.next() else { return false };
     let name = first.rsplit('/').next().unwrap_or(first);
     let has_script = words.any(|word| !word.starts_with('-'));
-    BUILDERS.contains(&name)
+    runs_as_script(name)
         || (is_posix_shell(name) && has_script)
         || find_program(Path::new(&**first)).is_some_and(|file| is_shell_script(&file))
 }

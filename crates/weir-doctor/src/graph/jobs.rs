@@ -1,6 +1,7 @@
 //! How many jobs a build ran at once.
 
 use super::{SeenProcess, above};
+use crate::programs::{Fact, is};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
@@ -19,17 +20,9 @@ pub struct Jobs {
     pub below: bool,
 }
 
-/// Programs that run one job at a time unless they are told otherwise.
-const MAKE: [&str; 2] = ["make", "gmake"];
-/// Programs that run jobs on all CPUs unless they are told otherwise.
-const NINJA: [&str; 2] = ["ninja", "samu"];
-
 /// Returns the jobs of the build tool that was started first; `None` where there is none that ran two.
 pub fn jobs(seen: &[SeenProcess]) -> Option<Jobs> {
-    let is_tool = |at: usize| {
-        let program = seen[at].program.as_str();
-        MAKE.contains(&program) || NINJA.contains(&program)
-    };
+    let is_tool = |at: usize| is(&seen[at].program, Fact::RunsJobs(false));
     let first = (0..seen.len()).find(|at| is_tool(*at))?;
     // A job that is a build itself is none: its jobs are.
     let mut inner = BTreeSet::new();
@@ -71,8 +64,7 @@ fn most(changes: &[(u64, i64)]) -> u64 {
 /// Returns how many jobs a command asks for; `None` where that is not known, or without limit.
 fn asked(tool: &SeenProcess) -> Option<u64> {
     let mut words = tool.executed.split(' ').skip(1);
-    let is_make = MAKE.contains(&tool.program.as_str());
-    let mut asked = is_make.then_some(1);
+    let mut asked = is(&tool.program, Fact::OneJob).then_some(1);
     while let Some(word) = words.next() {
         let number = word.strip_prefix("--jobs").or_else(|| word.strip_prefix("-j"));
         asked = match number {

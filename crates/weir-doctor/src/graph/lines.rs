@@ -1,6 +1,6 @@
 //! The line of a script that started a pipeline, by the words of its commands.
 
-use crate::programs::is_posix_shell;
+use crate::programs::{Fact, is, is_posix_shell};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -162,13 +162,6 @@ fn may_execute(pieces: &[Piece], executed: &str) -> bool {
     })
 }
 
-/// Programs that become the command behind them, and words of the shell that run it. What others
-/// run has another parent than the shell.
-const RUNNERS: [&str; 17] = [
-    "builtin", "chroot", "chrt", "command", "env", "exec", "ionice", "nice", "nohup", "numactl",
-    "prlimit", "setarch", "setpriv", "setsid", "stdbuf", "taskset", "unshare",
-];
-
 /// Returns what a command runs that runs another, where only the shell knew that one.
 fn behind_runner(pieces: &[Piece]) -> Option<&[Piece]> {
     let Some(Piece::Text(text)) = pieces.first() else { return None };
@@ -177,7 +170,7 @@ fn behind_runner(pieces: &[Piece]) -> Option<&[Piece]> {
     let is_option = |word: &str| {
         word.starts_with(['-', '+']) || word.contains('=') || word.starts_with(char::is_numeric)
     };
-    let runs = |word: &str| RUNNERS.contains(&program(word));
+    let runs = |word: &str| is(program(word), Fact::BecomesNext);
     let mut words = text.split(' ').filter(|word| !word.is_empty());
     let first = words.next().is_some_and(runs);
     (ends && first && words.all(|word| is_option(word) || runs(word))).then(|| &pieces[1..])

@@ -19,7 +19,7 @@ pub enum StatusMeaning {
 
 /// What is known of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fact {
+pub(crate) enum Fact {
     /// Its speed depends on the locale.
     Locale,
     /// It works on a file from beginning to end; this does in one pass what many of them do.
@@ -44,8 +44,15 @@ pub(super) enum Fact {
     RunsOthers,
     /// It starts others and waits for them.
     Organizes,
+    /// Alone, it is run as a script: what it starts is found from outside.
+    RunAsScript,
+    /// It becomes the command behind it, or is a word of the shell that runs that: what it runs has no
+    /// other parent than the shell.
+    BecomesNext,
     /// It runs several jobs at once, if it is told to; the flag says whether these are a list.
     RunsJobs(bool),
+    /// It runs one job at a time unless it is told otherwise.
+    OneJob,
     /// It packs a file or a stream, or unpacks it with `-d`.
     Packer,
     /// It unpacks one.
@@ -62,6 +69,8 @@ pub(super) enum Fact {
     RateIs(&'static str, &'static str),
     /// Its status is an answer, not a failure.
     Answers(i32, StatusMeaning),
+    /// Any status of it may be the answer to a question about the host.
+    AsksHost,
     /// It has an option for threads.
     Threads(Threads),
     /// It writes or reads in small pieces by one of these options.
@@ -73,6 +82,8 @@ pub(super) enum Fact {
     EachLine(&'static str, &'static str, &'static [&'static str]),
     /// What makes it write at once, where no option of the C library does.
     Flushes(&'static str),
+    /// Its run-time system gathers output itself.
+    OwnBuffer,
     /// The commands of it that pack records, unless they are given the option `-O` or `-u`.
     Packs(&'static [&'static str]),
     /// What a shell does in its place without a process; the flag says whether each shell can.
@@ -88,7 +99,7 @@ pub(super) enum Fact {
 
 /// What the start of a program takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Load {
+pub(crate) enum Load {
     /// This CPU time for each byte that it reads of its modules.
     PerByteNs(u64),
     /// This CPU time at least.
@@ -97,7 +108,7 @@ pub(super) enum Load {
 
 /// An option for threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Threads {
+pub(crate) struct Threads {
     pub short: &'static str,
     pub long: &'static str,
     /// Whether it counts threads beside the first.
@@ -129,10 +140,10 @@ const GREP_LINES: Fact = Fact::EachLine(
 );
 
 use Fact::{
-    Answers, Builds, EachLine, Encrypts, EndsWithInput, FlushOnce, Flushes, ForMany, Gathers,
-    InOne, InShell, KeepsPace, LargerBy, Leaves, LeavesWith, Loads, Locale, OnePass, Organizes,
-    PaceWith, Packer, Packs, PosixShell, RateIs, RunsJobs, RunsOthers, Shell, SmallBy,
-    StartsSlowly, Unpacker,
+    Answers, AsksHost, BecomesNext, Builds, EachLine, Encrypts, EndsWithInput, FlushOnce, Flushes,
+    ForMany, Gathers, InOne, InShell, KeepsPace, LargerBy, Leaves, LeavesWith, Loads, Locale,
+    OneJob, OnePass, Organizes, OwnBuffer, PaceWith, Packer, Packs, PosixShell, RateIs,
+    RunAsScript, RunsJobs, RunsOthers, Shell, SmallBy, StartsSlowly, Unpacker,
 };
 
 /// The rows. Names of one row are divided by blanks.
@@ -225,26 +236,40 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("test", &[Leaves, Answers(1, False)]),
     ("[ [[", &[Answers(1, False)]),
     ("read true false echo printf exit sleep : expect", &[Leaves]),
+    ("builtin command exec", &[BecomesNext]),
+    // What is asked about the host, or whether a file is a link.
+    ("which readlink kill pkill killall pidof getent id mountpoint", &[AsksHost]),
+    ("pkg-config tty tput systemctl dpkg rpm", &[AsksHost]),
     // What starts others.
-    ("make gmake ninja samu", &[Builds, RunsJobs(false)]),
-    ("just cmake", &[Builds]),
+    ("make gmake", &[Builds, RunAsScript, RunsJobs(false), OneJob]),
+    ("ninja", &[Builds, RunAsScript, RunsJobs(false)]),
+    ("samu", &[Builds, RunsJobs(false)]),
+    ("just", &[Builds, RunAsScript]),
+    ("cmake", &[Builds]),
     ("xargs parallel", &[Organizes, RunsJobs(true)]),
-    ("find env nice nohup", &[Organizes]),
-    ("stdbuf", &[Organizes, LargerBy("leave out stdbuf")]),
-    ("time setsid sudo", &[Organizes, RunsOthers]),
+    ("find", &[Organizes]),
+    ("env nice nohup", &[Organizes, BecomesNext]),
+    ("stdbuf", &[Organizes, BecomesNext, LargerBy("leave out stdbuf")]),
+    ("chrt ionice numactl prlimit setarch setpriv taskset", &[BecomesNext]),
+    ("setsid", &[Organizes, RunsOthers, BecomesNext]),
+    ("time sudo", &[Organizes, RunsOthers]),
     ("timeout", &[Organizes, RunsOthers, Leaves, Answers(124, TimeOver)]),
-    ("doas su runuser script flock unshare chroot strace perf", &[RunsOthers]),
+    ("unshare chroot", &[RunsOthers, BecomesNext]),
+    ("doas su runuser script flock strace perf", &[RunsOthers]),
     ("tini dumb-init docker-init catatonit", &[RunsOthers]),
     ("perl", &[
         RunsOthers, StartsSlowly, LargerBy("leave $| unset"), Flushes("$| = 1 in its program"),
+        OwnBuffer,
     ]),
     ("python", &[
-        RunsOthers, StartsSlowly, SmallBy(&["-u"]), Flushes("python -u"),
+        RunsOthers, StartsSlowly, SmallBy(&["-u"]), Flushes("python -u"), OwnBuffer,
         LargerBy("let it buffer (no flush=True, no PYTHONUNBUFFERED)"),
         Loads(Load::PerByteNs(45)), InOne("one python for all, which loads its modules once"),
     ]),
-    ("ruby", &[RunsOthers, StartsSlowly, Flushes("$stdout.sync = true in its program")]),
-    ("php", &[RunsOthers, StartsSlowly, Flushes("flush() in its program")]),
+    ("ruby", &[
+        RunsOthers, StartsSlowly, Flushes("$stdout.sync = true in its program"), OwnBuffer,
+    ]),
+    ("php", &[RunsOthers, StartsSlowly, Flushes("flush() in its program"), OwnBuffer]),
     ("node", &[
         RunsOthers, StartsSlowly, Loads(Load::AtLeastNs(45_000_000)),
         InOne("one node for all, which loads its modules once"),
@@ -277,7 +302,7 @@ pub(super) fn facts(program: &str) -> &'static [Fact] {
 }
 
 /// Whether a program is known for this.
-pub(super) fn is(program: &str, fact: Fact) -> bool {
+pub(crate) fn is(program: &str, fact: Fact) -> bool {
     facts(program).contains(&fact)
 }
 

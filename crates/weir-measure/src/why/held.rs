@@ -11,6 +11,7 @@ use crate::sys::memory::read_remote;
 use object::elf::SHT_DYNSYM;
 use object::read::elf::Sym;
 use object::{NativeEndian as Native, ReadCache};
+use weir_doctor::programs::has_own_buffer;
 use weir_doctor::why::HeldBack;
 use weir_sys::Pid;
 use weir_sys::proc::{FileKind, Io, Mapping, Mappings, ProcContents, descriptor, seen_by};
@@ -26,8 +27,6 @@ const WRITE_END: usize = 48;
 const DESCRIPTOR: usize = 112;
 /// More than this in a buffer is not a buffer.
 const MOST_BYTES: u64 = 1 << 30;
-/// Programs whose run-time systems gather output themselves.
-const GATHERERS: [&str; 4] = ["python", "perl", "ruby", "php"];
 
 /// Returns what a process keeps back of its standard output.
 pub fn back(pid: Pid, name: &str) -> Option<HeldBack> {
@@ -43,8 +42,7 @@ pub fn back(pid: Pid, name: &str) -> Option<HeldBack> {
 
 fn perhaps(pid: Pid, name: &str) -> Option<HeldBack> {
     let io = Io::of(pid)?;
-    let gathers = GATHERERS.iter().any(|known| name.starts_with(known));
-    (gathers && io.write_bytes == 0).then_some(HeldBack::Perhaps)
+    (has_own_buffer(name) && io.write_bytes == 0).then_some(HeldBack::Perhaps)
 }
 
 /// Returns the bytes in the buffer of `stdout`; `None` where it cannot be found.
