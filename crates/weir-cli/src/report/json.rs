@@ -203,7 +203,7 @@ fn evidence(run: &Run, stage: &Stage) -> Value {
         "samples": stage.samples,
         "bytes": stage.bytes_evidence.as_ref(),
         "pipe_bytes": stage.pipe_evidence().as_ref(),
-        "max_rss": stage.max_rss_bytes.map_or("unknown", |_| stage.max_rss_evidence.as_ref()),
+        "max_rss": stage.max_rss_evidence.as_ref(),
     })
 }
 

@@ -87,6 +87,8 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         .map(|group| group.gone.cpu_ns / 1000 * group.root.system_permille)
         .sum::<u64>();
     let io = groups.iter().filter_map(|group| group.root.io).reduce(Io::plus);
+    let peaks = groups.iter().map(|group| group.peak_rss_bytes);
+    let max_rss_bytes = peaks.max().filter(|bytes| *bytes > 0);
     // The accounts of tasks lack what they used last: all of it, for brief ones.
     let unsampled = groups.iter().any(|group| group.samples.count() == 0);
     let quotas = groups.iter().filter_map(|group| group.confined.0.as_ref());
@@ -108,8 +110,8 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         io,
         bytes_evidence: if io.is_some() { Evidence::LowerBound } else { Evidence::Unknown },
         uncounted: groups.iter().any(|group| group.uncounted),
-        max_rss_bytes: groups.iter().map(|group| group.peak_rss_bytes).max().filter(|b| *b > 0),
-        max_rss_evidence: Evidence::Sampled,
+        max_rss_bytes,
+        max_rss_evidence: max_rss_bytes.map_or(Evidence::Unknown, |_| Evidence::Sampled),
         hidden: groups.iter().any(|group| group.hidden),
         locale: groups[0].root.locale.clone(),
         relay: is_relay(label),

@@ -314,7 +314,7 @@ pub fn unseen(run: &Run) -> Option<String> {
     /// A smaller share of the run's CPU time is not mentioned.
     const LITTLE: f64 = 0.05;
     let Unseen { processes, evidence, cpu_ns } = run.unseen?;
-    let about = if evidence == Evidence::Exact { "" } else { "about " };
+    let about = mark_word(evidence);
     let share = cpu_ns as f64 / (run.cpu_sum_ns() + cpu_ns).max(1) as f64;
     if share < LITTLE || processes == Some(0) || seconds(cpu_ns) == "-" {
         return None;

@@ -17,6 +17,7 @@ pub use phases::{phase_names, phases};
 pub use verdict::{left_open, left_output, verdict};
 
 use crate::report::Stood;
+use crate::report::tables::known;
 use weir_command::units::seconds;
 use weir_command::units::words::{count, mean_time, of_cpus, percent, rough_count};
 use weir_command::widths::cut;
@@ -108,11 +109,11 @@ fn part_list(parts: &[(BusyPart, f64)]) -> String {
 
 /// The words before a number that is not exact.
 pub fn mark_word(evidence: Evidence) -> &'static str {
-    match evidence {
-        Evidence::Exact | Evidence::Traced => "",
-        Evidence::UpperBound => "at most ",
-        Evidence::LowerBound => "at least ",
-        Evidence::Sampled | Evidence::Estimated | Evidence::Unknown => "about ",
+    match known(evidence) {
+        "<" => "at most ",
+        ">" => "at least ",
+        "~" => "about ",
+        _ => "",
     }
 }
 
@@ -135,21 +136,17 @@ fn all_cpus(run: &Run) -> String {
 /// `started at least 400 processes, perhaps 3000 (basename)`.
 fn started(started: &Started) -> String {
     let seen = count(started.processes);
-    let mut text = match started.evidence {
-        Evidence::Exact => format!("started {seen} processes"),
-        Evidence::LowerBound if started.likely_processes > 2 * started.processes => {
-            let likely = rough_count(started.likely_processes);
-            format!("started at least {seen} processes, perhaps {likely}")
-        }
-        Evidence::LowerBound => format!("started at least {seen} processes"),
-        _ => format!("started about {seen} processes"),
-    };
+    let mut text = format!("started {}{seen} processes", mark_word(started.evidence));
+    let is_least = started.evidence == Evidence::LowerBound;
+    if is_least && started.likely_processes > 2 * started.processes {
+        text.push_str(&format!(", perhaps {}", rough_count(started.likely_processes)));
+    }
     let names: Vec<&str> = started.frequent().take(3).collect();
     if !names.is_empty() {
         text.push_str(&format!(" ({})", names.join(", ")));
     }
     // Divided among fewer than there were, their lives would be too long.
-    if started.evidence != Evidence::LowerBound {
+    if !is_least {
         text.push_str(&format!(", {} each", mean_time(started.mean_life_ns)));
     }
     text
