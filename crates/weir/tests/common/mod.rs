@@ -21,7 +21,7 @@ const ROLE: &str = "WEIR_TEST_ROLE";
 /// The test that plays the roles of the file from which this is called: in a program of several files each
 /// has one.
 #[track_caller]
-fn role_test() -> String {
+pub fn role_test() -> String {
     let file = Path::new(std::panic::Location::caller().file());
     // What programs share is called from one file each.
     let is_alone = file.parent().is_some_and(|at| at.ends_with("tests") || at.ends_with("common"));

@@ -1,8 +1,8 @@
 //! What a region promises: bytes come back as they were written, memory stays within the budget, and
 //! a user's file has what was written.
 
-use common::{Random, say, start, until};
-use regions::region_bytes;
+use crate::common::{self, Random, say, start, until};
+use crate::regions::region_bytes;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::process::Command;
@@ -11,11 +11,6 @@ use weir::ErrorKind;
 use weir_region::{
     ExclusiveFile, MappedRegion, PageReplacement, Region, RegionAdvice, RegionOptions,
 };
-
-#[path = "../../weir/tests/common/mod.rs"]
-mod common;
-#[path = "common/regions.rs"]
-mod regions;
 
 const PAGE: usize = 4096;
 const BYTES: usize = 4 << 20;
@@ -288,7 +283,7 @@ fn a_touch_of_a_page_that_cannot_be_read_ends_in_sigbus() {
     // The second one has dirty pages beyond the new end, which have to go first.
     for role in ["cut off", "cut off beneath dirty pages"] {
         let output = Command::new(std::env::current_exe().expect("a program"))
-            .args(["--exact", common::ROLE_TEST, "--nocapture", "--test-threads=1", "-q"])
+            .args(["--exact", &common::role_test(), "--nocapture", "--test-threads=1", "-q"])
             .env("WEIR_TEST_ROLE", role)
             .output()
             .expect("started");
@@ -447,7 +442,7 @@ fn memory_stays_within_the_budget_as_the_kernel_counts_it() {
 fn nothing_is_left_of_a_region_that_is_killed() {
     let place = tempfile::tempdir().expect("a directory");
     let mut command = Command::new(std::env::current_exe().expect("a program"));
-    command.args(["--exact", common::ROLE_TEST, "--nocapture", "--test-threads=1", "-q"]);
+    command.args(["--exact", &common::role_test(), "--nocapture", "--test-threads=1", "-q"]);
     command.env("WEIR_TEST_ROLE", "fill").env("TMPDIR", place.path());
     let mut child = command.stdout(std::process::Stdio::null()).spawn().expect("started");
     let deleted = |process: u32| {
@@ -520,7 +515,7 @@ fn in_a_role() {
 #[test]
 fn where_the_kernel_pages_the_region_says_so() {
     let output = Command::new(std::env::current_exe().expect("a program"))
-        .args(["--exact", common::ROLE_TEST, "--nocapture", "--test-threads=1", "-q"])
+        .args(["--exact", &common::role_test(), "--nocapture", "--test-threads=1", "-q"])
         .env("WEIR_TEST_ROLE", "kernel")
         .env("WEIR_REGION_PAGING", "kernel")
         .output()

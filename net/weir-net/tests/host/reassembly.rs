@@ -1,8 +1,6 @@
 //! Reassembly, case by case: what is put together, what is dropped and why, and what gives way.
 
-mod datagrams;
-
-use datagrams::{FIRST, LAST, bytes, datagram};
+use crate::datagrams::{self, FIRST, LAST, bytes, datagram};
 use std::net::Ipv4Addr;
 use weir_net::reassembly::{
     LEAST_BUDGET_BYTES, Reassembled, Reassembly, ReassemblyLimits, Rejection,

@@ -1,10 +1,7 @@
 //! Regions of processes whose pids are in another namespace. They need root, and are skipped where
 //! namespaces cannot be made.
 
-#[path = "../../weir/tests/common/mod.rs"]
-mod common;
-
-use common::{hear, kill, say, start_by};
+use crate::common::{self, hear, kill, say, start_by};
 use weir_region::{Region, RegionOptions};
 
 const LENGTHS: [u64; 2] = [(1 << 20) + 4096, (1 << 20) + 8192];

@@ -1,17 +1,12 @@
 //! What regions promise that take their memory from a pool: together they stay within its budget,
 //! they get and give memory as they need it, and streams of the pool continue beside them.
 
-use common::{Random, say, start};
-use regions::pool_bytes;
+use crate::common::{self, Random, say, start};
+use crate::regions::pool_bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir::{ErrorKind, Pool, PoolOptions};
 use weir_region::{ExclusiveFile, MappedRegion, Region, RegionOptions};
-
-#[path = "../../weir/tests/common/mod.rs"]
-mod common;
-#[path = "common/regions.rs"]
-mod regions;
 
 const PAGE: u64 = 4096;
 

@@ -1,11 +1,11 @@
 //! What a shared region promises: all processes see the same bytes, whoever dies, and the owner's end
 //! is an error.
 
-use common::{Random, hear, kill, say, start, until};
+use crate::common::{self, Random, hear, kill, say, start, until};
+use crate::slow::{in_time, send_slow};
 use rustix::fd::OwnedFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use slow::{in_time, send_slow};
 use std::os::unix::net::UnixStream;
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,13 +13,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir::ErrorKind;
 use weir_region::{RegionOptions, SharedRegion, SharedRegionMember};
-
-#[path = "../../weir/tests/common/mod.rs"]
-mod common;
-#[path = "../../weir/tests/common/raw.rs"]
-mod raw;
-#[path = "../../weir/tests/common/slow.rs"]
-mod slow;
 
 const PAGE: u64 = 4096;
 const PAGES: u64 = 512;

@@ -1,8 +1,8 @@
 //! What regions in a pool, and shared ones, promise as a region of its own does: many threads, forks,
 //! deaths, files that are cut off, and never more memory than the budget.
 
-use common::{Random, hear, kill, say, start, stop, until};
-use regions::{mapped_bytes, pool_bytes};
+use crate::common::{self, Random, hear, kill, say, start, stop, until};
+use crate::regions::{mapped_bytes, pool_bytes};
 use rustix::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
@@ -11,11 +11,6 @@ use weir::{ErrorKind, Pool, PoolOptions};
 use weir_region::{
     MappedRegion, Region, RegionAdvice, RegionOptions, SharedRegion, SharedRegionMember,
 };
-
-#[path = "../../weir/tests/common/mod.rs"]
-mod common;
-#[path = "common/regions.rs"]
-mod regions;
 
 const PAGE: u64 = 4096;
 const PAGES: u64 = 512;
@@ -195,7 +190,7 @@ fn a_forked_child_has_no_part_in_any_of_them() {
 /// Starts a role in which memory is spilled to a directory.
 fn start_in(role: &str, directory: &std::path::Path) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("a program"));
-    command.args(["--exact", common::ROLE_TEST, "--nocapture", "--test-threads=1", "-q"]);
+    command.args(["--exact", &common::role_test(), "--nocapture", "--test-threads=1", "-q"]);
     command.env("WEIR_TEST_ROLE", role).env("TMPDIR", directory);
     command.stdout(Stdio::null()).spawn().expect("started")
 }

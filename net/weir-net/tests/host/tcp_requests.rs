@@ -1,10 +1,7 @@
 //! Requests for connections of TCP: how they are answered and kept until they are completed, and
 //! what belongs to none (docs/contracts/tcp.md). All of it without a device and without a clock.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-mod any_segments;
-
-use any_segments::{ACK, Client, FIN, Game, RST, SYN, Sent};
+use crate::any_segments::{ACK, Client, FIN, Game, RST, SYN, Sent};
 use std::net::SocketAddrV4;
 use weir_net::tcp::Stack;
 

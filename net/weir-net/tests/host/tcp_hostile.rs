@@ -1,9 +1,7 @@
 //! TCP against other sides that break its rules: what they forge, repeat, leave out or never read
 //! (docs/contracts/tcp.md). All of it without a device and without a clock.
 
-mod any_segments;
-
-use any_segments::{ACK, FIN, Game, RST, SYN, Sent, play};
+use crate::any_segments::{ACK, FIN, Game, RST, SYN, Sent, play};
 use proptest::prelude::*;
 use weir_net::stalls::WaitedSide;
 use weir_net::tcp::Stack;

@@ -1,8 +1,6 @@
 //! Datagrams into fragments: as Linux makes them, and what is refused.
 
-mod datagrams;
-
-use datagrams::{FIRST, LAST, bytes};
+use crate::datagrams::{self, FIRST, LAST, bytes};
 use weir_net::fragment::{FragmentError, Pieces};
 use weir_net::wire::ipv4::{Datagram, Header, protocol};
 

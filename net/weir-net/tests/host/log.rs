@@ -337,7 +337,7 @@ fn a_full_disk_is_an_error_when_the_log_is_made() {
     child
         .args(["-c", "trap '' 25; exec \"$@\"", "sh"])
         .arg(std::env::current_exe().expect("a path"));
-    child.args(["a_full_disk_is_an_error_when_the_log_is_made", "--exact", "--quiet"]);
+    child.args(["log::a_full_disk_is_an_error_when_the_log_is_made", "--exact", "--quiet"]);
     child.env("WEIR_TEST_FULL", place.path());
     // Its output goes to a pipe, because the limit also holds for a file that the tests write to.
     let output = child.output().expect("started");

@@ -1,9 +1,7 @@
 //! Reassembly beside a naive one that keeps a map of bytes for each datagram, on any fragments in
 //! any order; and what holds of budgets, whatever comes.
 
-mod datagrams;
-
-use datagrams::{datagram, header};
+use crate::datagrams::{datagram, header};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use weir_net::fragment::Pieces;

@@ -1,11 +1,8 @@
 //! Arbitrary bytes, and valid packets that were changed: nothing panics, nothing is shown that was
 //! not there, and what was accepted can be written again.
 
-mod any_packet;
-mod datagrams;
-
-use any_packet::{read_all, read_options};
-use datagrams::datagram;
+use crate::any_packet::{read_all, read_options};
+use crate::datagrams::datagram;
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use weir_net::wire::ipv4::{Datagram, Header, MOST_OPTION_BYTES};
