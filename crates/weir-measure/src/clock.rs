@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_goes_on_is_one() {
+    fn a_pause_that_continues_is_one() {
         let mut clock = Clock::start();
         let since_ns = clock.now_ns();
         (0..3).for_each(|_| clock.leave_out_since(since_ns));

@@ -304,7 +304,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_lost_and_it_goes_on(
+    fn nothing_is_lost_and_it_continues(
         settings in settings(),
         streams in 1_u32..6,
         steps in steps(600),

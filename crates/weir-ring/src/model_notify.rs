@@ -154,7 +154,7 @@ fn one_that_moves_hears_of_a_death_all_the_same() {
 /// A sleeper has announced its sleep and does not continue before another one has heard: it is in
 /// its second look, or a debugger holds it. The watcher tells the other one nevertheless.
 #[test]
-fn one_that_does_not_go_on_keeps_no_news_from_another() {
+fn one_that_does_not_continue_keeps_no_news_from_another() {
     check(2, || {
         let kernel = Arc::new(Kernel::new());
         let (stuck, other) = (ModelSleeper::new(&kernel), ModelSleeper::new(&kernel));

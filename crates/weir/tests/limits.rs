@@ -94,7 +94,7 @@ fn a_lack_of_memory_for_now_does_not_end_a_pipe() {
 
 /// Such a reader was handed on with its last memory, and without the next one, which it had taken.
 #[test]
-fn a_reader_that_could_not_follow_is_handed_on_where_its_pipe_goes_on() {
+fn a_reader_that_could_not_follow_is_handed_on_where_its_pipe_continues() {
     goes_well("next-memory-elsewhere");
 }
 

@@ -152,7 +152,7 @@ fn is_served(writer: &mut PortWriter, said: &OwnedFd) -> bool {
 }
 
 #[test]
-fn a_reader_without_descriptors_goes_on() {
+fn a_reader_without_descriptors_continues() {
     let (_directory, name) = place();
     let (mut reader, said) = start(&format!("read {} 32", name.display()));
     assert_eq!(hear(&said), b"up");

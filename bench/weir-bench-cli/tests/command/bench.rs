@@ -73,7 +73,7 @@ fn wrong_usage_is_told_in_a_sentence() {
 }
 
 #[test]
-fn a_cpu_outside_of_the_mask_is_refused_and_the_default_set_goes_on_without() {
+fn a_cpu_outside_of_the_mask_is_refused_and_the_default_set_continues_without() {
     if !have(&["taskset"]) {
         return;
     }
@@ -285,7 +285,7 @@ fn interrupted_later_it_keeps_what_was_measured() {
 
 /// What nohup starts once ended at HUP, since weir listened to it although it was ignored.
 #[test]
-fn at_a_hangup_that_was_ignored_it_goes_on_and_the_next_interrupt_is_the_first() {
+fn at_a_hangup_that_was_ignored_it_continues_and_the_next_interrupt_is_the_first() {
     let _alone = alone();
     let script = format!("trap '' HUP; exec '{WEIR_BENCH}' joy-syscall/read --budget 6s");
     let mut command = Command::new("sh");

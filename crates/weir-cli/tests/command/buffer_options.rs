@@ -85,7 +85,7 @@ fn a_directory_it_cannot_use_is_refused_by_name() {
 }
 
 #[test]
-fn a_rate_is_held_and_the_writer_goes_on() {
+fn a_rate_is_held_and_the_writer_continues() {
     let place = Place::new();
     let mut slow = Buffer::start(&place, "--rate 1000");
     assert!(slow.feed(sample(3_000_000)).all(), "the rate is the output's, which takes an hour");

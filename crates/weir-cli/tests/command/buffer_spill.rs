@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 #[test]
-fn a_writer_goes_on_though_nobody_reads() {
+fn a_writer_continues_though_nobody_reads() {
     let place = Place::new();
     let bytes = sample(50_000_000);
     let mut buffer = Buffer::start(&place, "--memory 1M --spill . --json json");

@@ -70,7 +70,7 @@ fn the_pipes_of_this_host_are_metrics() {
 }
 
 #[test]
-fn the_counters_of_a_watch_go_on_from_report_to_report() {
+fn the_counters_of_a_watch_continue_from_report_to_report() {
     let pair = pair("cat /dev/zero");
     let place = tempfile::tempdir().expect("a directory");
     let file = place.path().join("weir.prom");

@@ -103,7 +103,7 @@ fn what_was_ignored_when_weir_started_stays_ignored() {
 
 /// What nohup starts once died of HUP, since weir listened to it although it was ignored.
 #[test]
-fn a_watch_goes_on_at_a_hangup_that_was_ignored_and_ends_at_an_interrupt() {
+fn a_watch_continues_at_a_hangup_that_was_ignored_and_ends_at_an_interrupt() {
     if !have(&["sh", "sleep"]) {
         return;
     }

@@ -67,7 +67,7 @@ fn a_pipeline_behind_what_somebody_left_running_says_so_once_and_when_it_ends() 
 }
 
 #[test]
-fn a_script_that_goes_on_says_so_too() {
+fn a_script_that_continues_says_so_too() {
     let text = "(sleep 100 & echo ok) | cat; echo next";
     let mut command = Command::new(WEIR);
     command.args(["sh", "-c", text]).env("WEIR_WHY_AFTER", "3s").env("WEIR_MIN", "1d");

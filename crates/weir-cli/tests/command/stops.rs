@@ -108,7 +108,7 @@ impl Ended {
 /// The first stage's time runs out while the job is stopped: it ends as the job continues, and can
 /// no longer tell that it was continued. It once had the whole stop in its wall time.
 #[test]
-fn a_stage_that_ends_as_the_job_goes_on_has_no_part_of_the_stop() {
+fn a_stage_that_ends_as_the_job_continues_has_no_part_of_the_stop() {
     let first = "perl -e '$|=1; alarm 1; print \"up\\n\"; sleep 60'";
     let job = Job::up(&format!("{first} | sh -c 'read up; echo $up; sleep 1; sleep 1'"));
     kill_process_group(job.pid(), Signal::STOP).expect("sent");

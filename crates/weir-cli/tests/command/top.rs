@@ -411,7 +411,7 @@ fn the_screen_follows_the_size_of_the_terminal() {
 }
 
 #[test]
-fn a_stop_sets_the_terminal_back_and_a_continuation_goes_on() {
+fn a_stop_sets_the_terminal_back_and_a_continuation_continues() {
     use rustix::process::Signal;
     let mut on = OnTerminal::new(60, 12, &["--interval", "100ms"]);
     let stat = format!("/proc/{}/stat", on.child.0.id());

@@ -325,7 +325,7 @@ fn reports_come_at_intervals_and_have_their_own_figures() {
 
 /// The reports ended with the process that was named, although its pipeline continued.
 #[test]
-fn reports_go_on_while_anything_that_is_watched_does() {
+fn reports_continue_while_anything_that_is_watched_does() {
     let (writer, reader) = joined(
         Command::new("sleep").arg("100"),
         Command::new("sh").args(["-c", "cat; exec sleep 100"]),

@@ -255,7 +255,7 @@ mod tests {
 
     /// A sleeper that was stopped and continued waited for something unknown from then on.
     #[test]
-    fn a_sleep_that_was_stopped_goes_on_as_one() {
+    fn a_sleep_that_was_stopped_continues_as_one() {
         let restarted = |args| Call::decode(libc::SYS_restart_syscall, &args);
         assert_eq!(restarted([0, 0, 0x7ffe_0000, 0, 0, 0]), Call::Sleep);
         assert!(matches!(restarted([0x7ffe_0000, 1, 5000, 0, 0, 0]), Call::Other(_)));

@@ -162,7 +162,7 @@ fn in_a_role() {
 
 /// Everything is sent, and the sender gone, before anything is received. Most of it went to the file.
 #[test]
-fn a_sender_goes_on_while_the_receiver_rests() {
+fn a_sender_continues_while_the_receiver_rests() {
     let pool = pool(256 << 10);
     let mut elastic = elastic(&pool);
     let mut peer = peer(&elastic.name);

@@ -22,7 +22,7 @@ const RECORD: Extent =
     Extent { kind: layout::RECORD, ring_bytes: 4096, arena_bytes: 8192, generation: 3 };
 
 #[test]
-fn what_is_made_can_be_opened_and_its_areas_go_on_where_they_end() {
+fn what_is_made_can_be_opened_and_its_areas_continue_where_they_end() {
     for extent in [STREAM, RECORD] {
         let (file, made) = create(extent).expect("made");
         let opened = open(file.here().expect("mine"), Use::Movable).expect("opened");

@@ -77,7 +77,7 @@ mod tests {
 
     /// The kernel once let a writer that registered in the middle of a stream wait for 20 ms.
     #[test]
-    fn a_process_is_registered_while_it_goes_on() {
+    fn a_process_is_registered_while_it_continues() {
         if !is_available() {
             return;
         }

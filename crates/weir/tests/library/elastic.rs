@@ -128,7 +128,7 @@ fn read_all(reader: &mut weir::ElasticReader) -> Vec<u8> {
 }
 
 #[test]
-fn a_writer_goes_on_while_its_reader_rests() {
+fn a_writer_continues_while_its_reader_rests() {
     for bytes in [0, 1, 65_536, 65_537, 1 << 20, 20 << 20] {
         let (mut writer, reader) = pipe(&small()).expect("pipe");
         let mut reader = reader.elastic(&pool(1 << 20)).expect("elastic");

@@ -116,7 +116,7 @@ fn in_a_role() {
 
 /// A writer that only spins never said that its ring is full, and waited until somebody received.
 #[test]
-fn a_writer_that_spins_goes_on_while_the_reader_rests() {
+fn a_writer_that_spins_continues_while_the_reader_rests() {
     let (_directory, name) = place();
     let mut port = elastic(&name, &pool(256 << 10));
     let spins = small().waiting(Waiting::Spin);
@@ -129,7 +129,7 @@ fn a_writer_that_spins_goes_on_while_the_reader_rests() {
 /// All writers have sent everything and are gone before anything is received. Most of it went to
 /// the file.
 #[test]
-fn writers_go_on_while_the_reader_rests() {
+fn writers_continue_while_the_reader_rests() {
     let (_directory, name) = place();
     let pool = pool(256 << 10);
     let mut port = elastic(&name, &pool);

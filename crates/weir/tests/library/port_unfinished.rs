@@ -94,7 +94,7 @@ fn long_messages_of_many_honest_writers_all_come() {
 
 /// A writer that leaves its message unfinished while others wait for the memory is shut out.
 #[test]
-fn who_never_finishes_is_shut_out_and_others_go_on() {
+fn who_never_finishes_is_shut_out_and_others_continue() {
     let _alone = alone();
     let (_directory, name) = common::place();
     let options = PortOptions::new().most_unfinished_bytes(64 << 10);

@@ -63,7 +63,7 @@ fn in_a_role() {
 /// The thread that drains looks for a writer that sleeps. One that only spins never did, and waited for
 /// ever where nobody received.
 #[test]
-fn a_writer_that_spins_goes_on_while_its_reader_rests() {
+fn a_writer_that_spins_continues_while_its_reader_rests() {
     let (mut writer, reader) = records(&small().waiting(Waiting::Spin)).expect("a pipe");
     let mut reader = reader.elastic(&pool()).expect("elastic");
     for number in 0..100 {
@@ -74,7 +74,7 @@ fn a_writer_that_spins_goes_on_while_its_reader_rests() {
 }
 
 #[test]
-fn a_writer_goes_on_while_its_reader_rests() {
+fn a_writer_continues_while_its_reader_rests() {
     let pool = pool();
     let (mut writer, mut reader) = pair(&pool);
     (0..3000).for_each(|number| writer.send(&body(number)).expect("sent"));

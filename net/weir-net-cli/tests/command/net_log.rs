@@ -240,7 +240,7 @@ fn a_follower_prints_events_as_they_come() {
 }
 
 #[test]
-fn a_follower_goes_on_when_the_switch_is_started_again() {
+fn a_follower_continues_when_the_switch_is_started_again() {
     let place = Place::new();
     let log = made(&place);
     log.station(&station(1));

@@ -129,7 +129,7 @@ fn an_interrupt_prints_what_was_counted() {
 
 /// What nohup starts once died of HUP, since weir listened to it although it was ignored.
 #[test]
-fn it_goes_on_at_a_hangup_that_was_ignored_and_ends_at_an_interrupt() {
+fn it_continues_at_a_hangup_that_was_ignored_and_ends_at_an_interrupt() {
     let (_alone, place) = (alone(), Place::new());
     let path = of_switch(&place).join("profile.switch.1");
     let _published = weir_profile::publish(&path, "switch").expect("published");

@@ -187,7 +187,7 @@ fn a_log_has_its_space_and_is_this_users() {
 }
 
 #[test]
-fn the_log_before_is_kept_and_a_follower_goes_on_with_the_new_one() {
+fn the_log_before_is_kept_and_a_follower_continues_with_the_new_one() {
     let place = Place::new();
     let first = Log::create(place.path(), 4096).expect("made");
     let mut reader = LogReader::open(place.path()).expect("opened");

@@ -219,7 +219,7 @@ proptest! {
 }
 
 #[test]
-fn block_numbers_go_on_from_zero_after_the_last() {
+fn block_numbers_continue_from_zero_after_the_last() {
     let file = bytes(8 * 70_000 + 3, 7);
     for (window, weather) in
         [(1, Weather::default()), (64, Weather { lost: 5, doubled: 20, late: 5, seed: 3, room: 0 })]
@@ -352,7 +352,7 @@ fn the_shares_of_a_wait_add_up_and_a_lost_packet_is_the_networks() {
 
 /// It once counted as this side's until it ended, and for good where nothing came any more.
 #[test]
-fn a_wait_that_goes_on_counts_for_the_side_that_is_waited_for() {
+fn a_wait_that_continues_counts_for_the_side_that_is_waited_for() {
     let mut clock = WaitClock::new(0);
     clock.wait(100);
     clock.answered(150, true);

@@ -144,7 +144,7 @@ fn our_updates_go_out_at_the_rate_of_errors() {
 }
 
 #[test]
-fn a_negative_acknowledgement_ahead_of_us_makes_our_sequence_go_on() {
+fn a_negative_acknowledgement_ahead_of_us_makes_our_sequence_continue() {
     let mut world = world();
     world.take_ggp(PEER, &update(9, true, &[]));
     world.said(PEER);

@@ -167,7 +167,7 @@ fn who_polls_for_the_end_of_a_process_waits_for_that() {
 
 /// The process was once called a zombie.
 #[test]
-fn a_process_goes_on_after_its_first_thread() {
+fn a_process_continues_after_its_first_thread() {
     let exit = if cfg!(target_arch = "x86_64") { 60 } else { 93 };
     let others: [(&str, &[&str]); 2] =
         [("while True: pass", &["computes", "cpu"]), ("time.sleep(1000)", &["sleep"])];
@@ -336,7 +336,7 @@ fn a_loop_does_not_wait_for_the_pipe_that_wakes_it() {
 
 /// After a stop a sleeper waited "in the kernel".
 #[test]
-fn a_sleep_goes_on_after_a_stop() {
+fn a_sleep_continues_after_a_stop() {
     let directory = directory();
     let staged = Staged::bash(directory.path(), "exec sleep 1000");
     says(staged.id(), &["sleeps: it asked for 1000s"]);
