@@ -95,7 +95,10 @@ fn finding(run: &Run, position: usize) -> StageFinding {
         starting,
         throttled: around::throttled_alone(stage),
         pages: around::pages(run, stage),
-        limit: stage.peer.as_ref().and_then(|peer| outside::limit(run, peer)),
+        limit: stage
+            .peer
+            .as_ref()
+            .and_then(|peer| outside::limit(run, peer, stage.times.network_ns)),
         waited: waited.filter(|(_, share)| *share >= 0.5),
         err: waits_for_err.then(|| run.share(stage.err_ns)),
     }

@@ -71,18 +71,20 @@ const RESOLUTION_NS: u64 = 8_000_000;
 /// A queue on the way multiplies the round trip time by this at least.
 const QUEUED: u64 = 4;
 
-/// Returns what a stage waited for, if it can be said.
-pub(crate) fn limit(run: &Run, peer: &Peer) -> Option<Limit> {
-    // No process is shown with more time than the stage waited.
-    limit_within(&|ns| run.share(ns.min(peer.waited_ns)), peer)
+/// Returns what a stage waited for that waited for sockets for `network_ns`, if it can be said.
+pub(crate) fn limit(run: &Run, peer: &Peer, network_ns: u64) -> Option<Limit> {
+    // No process is shown with more time than the stage waited. Short waits are sampled too often.
+    let part = (network_ns as f64 / peer.waited_ns.max(1) as f64).min(1.0);
+    let of = |ns: u64| (ns.min(peer.waited_ns) as f64 * part) as u64;
+    limit_within(&|ns| run.share(of(ns)), peer, of(peer.waited_ns))
 }
 
-fn limit_within(share: &dyn Fn(u64) -> f64, peer: &Peer) -> Option<Limit> {
+fn limit_within(share: &dyn Fn(u64) -> f64, peer: &Peer, waited_ns: u64) -> Option<Limit> {
     match &peer.process {
         // A socket that clients connect to: nothing comes from it.
         _ if peer.kind == PeerKind::Listening => None,
         Some(process) if process.samples >= ENOUGH_SAMPLES => {
-            Some(of_process(share, process, peer.waited_ns))
+            Some(of_process(share, process, waited_ns))
         }
         _ => of_connection(peer.tcp.as_ref()?),
     }
@@ -94,7 +96,7 @@ fn of_process(share: &dyn Fn(u64) -> f64, process: &OutsideProcess, waited_ns: u
     let mut parts = parts(&process.times, peer, |_, _| process.file.clone());
     parts.sort_by_key(|(_, ns)| core::cmp::Reverse(*ns));
     let next = peer.filter(|_| matches!(parts[0].0, BusyPart::Socket(_)));
-    next.and_then(|next| limit_within(share, next)).unwrap_or_else(|| {
+    next.and_then(|next| limit_within(share, next, next.waited_ns)).unwrap_or_else(|| {
         let parts = parts.into_iter().take(2).map(|(part, ns)| (part, share(ns))).enumerate();
         let worth = parts.filter(|(at, (_, share))| *at == 0 || *share >= WORTH);
         let parts = worth.map(|(_, part)| part).collect();
@@ -104,24 +106,24 @@ fn of_process(share: &dyn Fn(u64) -> f64, process: &OutsideProcess, waited_ns: u
     })
 }
 
-/// Returns how often a process behind a socket was asked and answered, and the time for which it was waited
-/// for each time, where it is the way there and back that takes the time.
-pub fn round_trips(peer: &Peer) -> Option<(u64, u64)> {
+/// Returns how often a process behind a socket was asked and answered, and the time that each took of the
+/// `waited_ns` for which it was waited for, where it is the way there and back that takes the time.
+pub fn round_trips(peer: &Peer, waited_ns: u64) -> Option<(u64, u64)> {
     let process = peer.process.as_deref().filter(|it| it.samples >= ENOUGH_SAMPLES)?;
-    trips(process, peer.waited_ns)
+    trips(process, waited_ns)
 }
 
 /// Returns how often a process was asked and answered, and the time that each took, if it had been waited
-/// for again and again, and had nothing to wait for itself.
+/// for again and again, and mostly had nothing to wait for itself but the next question.
 fn trips(process: &OutsideProcess, waited_ns: u64) -> Option<(u64, u64)> {
     /// Fewer are no habit.
     const MANY: u64 = 200;
     /// What takes longer each time is work.
     const LONG_NS: u64 = 2_000_000;
     let times = &process.times;
-    let works_ns = times.cpu_ns + times.queue_ns;
+    let answers_ns = times.cpu_ns + times.queue_ns + times.network_ns;
     let each_ns = waited_ns / process.round_trips.max(1);
-    let mostly = works_ns * 2 >= works_ns + times.other_ns();
+    let mostly = answers_ns * 2 >= times.cpu_ns + times.queue_ns + times.other_ns();
     (process.round_trips >= MANY && each_ns <= LONG_NS && mostly)
         .then_some((process.round_trips, each_ns))
 }

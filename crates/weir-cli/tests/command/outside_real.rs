@@ -2,7 +2,7 @@
 //! test starts its own server, where one is installed.
 
 use crate::common::killed::Killed;
-use crate::common::{Ran, alone, have, pipeline, python, until};
+use crate::common::{Ran, alone, have, pipeline, python, truth, until};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -141,6 +141,26 @@ fn a_database_that_computes_is_named() {
     let ran = pipeline(&format!("{psql} -c 'select pg_sleep(1)' | cat"));
     let peer = &ran.json["stages"][0]["peer"];
     assert_eq!(peer["process"]["program"], "postgres", "{peer}");
+}
+
+/// A connection that the server had not accepted at the first look was said to be that of its first process,
+/// of which nothing more was known.
+#[test]
+fn many_short_statements_are_waits_for_the_process_that_serves_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(server) = Postgres::start(directory.path()) else { return };
+    let list = directory.path().join("list.sql");
+    let statements: String = (0..30_000).map(|at| format!("select {at};\n")).collect();
+    std::fs::write(&list, statements).expect("written");
+    let (place, list) = (server.directory.display(), list.display());
+    truth(|| {
+        let ran = pipeline(&format!("psql -q -h {place} -U postgres -At -f {list} | tail -n 1"));
+        assert_eq!(ran.stdout(), "29999\n");
+        let peer = &ran.json["stages"][0]["peer"];
+        let title = peer["process"]["title"].as_str().unwrap_or_default();
+        assert!(title.starts_with("postgres postgres [local]"), "{peer}");
+        assert!(verdict(&ran).contains(" k waits of "), "{}: {peer}", verdict(&ran));
+    });
 }
 
 #[test]

@@ -19,8 +19,9 @@ pub struct OutsideProcess {
     pub times: Times,
     /// Number of samples behind this.
     pub samples: u64,
-    /// How often both it and the one that waited for it had to wait, at most: each time, one may have asked
-    /// and the other have answered.
+    /// How often it was asked and answered in about: how often it was waited for. Over TCP, how often the one of
+    /// both waited that waited more, and no more than the segments with data that went either way. 0 where one
+    /// of both hardly waited.
     pub round_trips: u64,
     /// What it waited for itself on a socket.
     pub peer: Option<Box<Peer>>,
@@ -137,6 +138,8 @@ pub struct TcpSample {
     pub own_buffer_ns: u64,
     /// Segments with data that were sent.
     pub sent_segments: u64,
+    /// Segments with data that came.
+    pub came_segments: u64,
     /// Segments that were sent again.
     pub resent_segments: u64,
     /// Segments that came before others that had been sent earlier.

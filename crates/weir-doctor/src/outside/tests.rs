@@ -19,7 +19,7 @@ fn process(program: &str, times: Times) -> OutsideProcess {
 
 /// What limited a run of a second.
 fn limit(peer: &Peer) -> Option<Limit> {
-    super::limit(&crate::made::run(Vec::new()), peer)
+    super::limit(&crate::made::run(Vec::new()), peer, peer.waited_ns)
 }
 
 /// Its name in JSON.
@@ -63,6 +63,18 @@ fn many_short_questions_are_round_trips() {
     assert_eq!(of(works, 0), None);
     let reads = Times { cpu_ns: 300 * MS, disk_ns: 600 * MS, ..Times::default() };
     assert_eq!(of(reads, 10_000), None, "it waits for its disk");
+    let waits = Times { cpu_ns: 300 * MS, network_ns: 600 * MS, ..Times::default() };
+    assert_eq!(of(waits, 10_000), Some((10_000, 100_000)), "it waits for the next question");
+}
+
+/// 100,000 short waits of 2 s were met by samples of 3 s: "on CPU 59 %" of which nobody waited 16 %.
+#[test]
+fn no_process_has_more_time_than_the_stage_waited() {
+    let computes = Times { cpu_ns: 900 * MS, ..Times::default() };
+    let asked = OutsideProcess { round_trips: 10_000, ..process("postgres", computes) };
+    let found = super::limit(&crate::made::run(Vec::new()), &with_process(asked), 500 * MS);
+    let Some(Limit::Process { parts, trips, .. }) = found else { panic!("{found:?}") };
+    assert_eq!((parts, trips), (alloc::vec![(BusyPart::Cpu, 0.45)], Some((10_000, 50_000))));
 }
 
 #[test]

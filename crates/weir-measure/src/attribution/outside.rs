@@ -47,6 +47,8 @@ struct KnownPeer {
     watched: Option<Box<Watched>>,
     /// How often the process that waits has waited.
     waits: Waits,
+    /// The segments with data that went either way when it was first looked at, and last.
+    segments: Option<[(u64, u64); 2]>,
 }
 
 /// How often processes had waited when they were first looked at, and last.
@@ -91,6 +93,7 @@ impl Peers {
         if let Some(watched) = &mut known.watched {
             watched.sample(weight_ns, depth, inside);
             note_waits(&mut known.waits, pid);
+            known.note_segments(pid, fd);
         } else if known.found.owners.is_empty()
             && known.peer.kind != PeerKind::Listening
             && let Some(look) = borrow(pid, fd).and_then(|socket| tcp::sample(&socket))
@@ -134,19 +137,51 @@ impl KnownPeer {
     fn new(socket: Descriptor, pid: Pid, fd: i32) -> KnownPeer {
         let found = find(pid, fd);
         let (peer, waits) = (found.peer.clone(), Waits::new());
-        KnownPeer { socket, peer, found, notes: 0, watched: None, waits }
+        KnownPeer { socket, peer, found, notes: 0, watched: None, waits, segments: None }
     }
 
-    /// Looks again for what is at the other end, where it was not known or may have changed: a
-    /// server hands a connection on to a child.
+    /// Notes the segments of a connection of TCP.
+    fn note_segments(&mut self, pid: Pid, fd: i32) {
+        if self.peer.kind == PeerKind::Local
+            && let Some(look) = borrow(pid, fd).and_then(|socket| tcp::sample(&socket))
+        {
+            let now = (look.sent_segments, look.came_segments);
+            self.segments.get_or_insert([now, now])[1] = now;
+        }
+    }
+
+    /// Returns how often the process at the other end was asked and answered in about, if that waited
+    /// `answered` times meanwhile.
+    ///
+    /// Where others use the CPU, one of both finds there already what it would have waited for: the other one
+    /// waited more. One that sends a stream makes the other wait, and hardly waits itself.
+    fn round_trips(&self, answered: u64) -> u64 {
+        let asked = self.waits.keys().map(|pid| waited(&self.waits, *pid)).sum::<u64>();
+        let (less, more) = (asked.min(answered), asked.max(answered));
+        match self.segments {
+            Some(_) if less * 10 < more => 0,
+            Some([first, last]) => {
+                let sent = last.0.saturating_sub(first.0).min(last.1.saturating_sub(first.1));
+                more.min(sent)
+            }
+            // A stream through a unix socket makes its writer wait for room, and a server may wait for its
+            // disk several times for each question.
+            None if less * 4 < more => 0,
+            None => asked,
+        }
+    }
+
+    /// Looks again for what is at the other end, where it was not known or may have changed: a server hands a
+    /// connection on to a child, or had not accepted it yet.
     fn keep_up(&mut self, pid: Pid, fd: i32, inside: &dyn Fn(Pid) -> bool) {
         let unknown = matches!(self.peer.kind, PeerKind::Unknown)
             && self.peer.waited_ns < ASK_AGAIN_NS
             && self.notes > 1;
         let has_it = |owner: &Pid| self.found.inode.is_some_and(|inode| holds(*owner, inode));
+        let of_this_host = matches!(self.peer.kind, PeerKind::Unix | PeerKind::Local);
         let moved = self.notes > 1
             && self.notes.is_power_of_two()
-            && self.found.inode.is_some()
+            && of_this_host
             && !self.found.owners.iter().any(has_it);
         if unknown || moved {
             let waited_ns = self.peer.waited_ns;
@@ -281,10 +316,7 @@ impl Watched {
         for (known, watched) in watched {
             samples.merge(&watched.samples);
             total_ns += watched.seen.values().map(|(_, ns)| *ns).sum::<u64>();
-            let asked = known.waits.keys().map(|pid| waited(&known.waits, *pid)).sum::<u64>();
-            // One that hardly waits finds the next question there already.
-            let answered = waited(&watched.waits, *pid);
-            round_trips += if answered * 2 < asked { 0 } else { asked.min(answered) };
+            round_trips += known.round_trips(waited(&watched.waits, *pid));
         }
         let Watched { titles, peers, files, .. } = one;
         Some(OutsideProcess {

@@ -33,6 +33,7 @@ fn parse(info: &[u8]) -> Option<TcpSample> {
         far_window_ns: long(176).saturating_mul(us),
         own_buffer_ns: long(184).saturating_mul(us),
         sent_segments: word(156),
+        came_segments: word(152),
         resent_segments: word(100),
         out_of_order: word(224),
         delivery_bytes_per_s: long(160),
@@ -56,7 +57,10 @@ mod tests {
         far.write_all(&[7; 300]).expect("written");
         near.read_exact(&mut [0; 300]).expect("read");
         let look = sample(&OwnedFd::from(near)).expect("a connection");
-        assert_eq!((look.received_bytes, look.sent_segments > 0), (300, true));
+        assert_eq!(
+            (look.received_bytes, look.came_segments, look.sent_segments > 0),
+            (300, 1, true)
+        );
         assert!(look.acked_bytes >= 5000 && look.rtt_ns > 0 && look.rtt_ns < 1_000_000_000);
         assert!(look.min_rtt_ns > 0 && look.min_rtt_ns <= 1_000_000_000);
     }

@@ -45,8 +45,7 @@ pub(super) fn each_time(ns: u64) -> String {
     if ns < 1_000_000 { format!("{} us", ns / 1000) } else { short_time(ns) }
 }
 
-/// `, in about 15 k waits of 60 us: ...`. What is counted is how often both had to wait: a round trip may take
-/// several waits.
+/// `, in about 15 k waits of 60 us: ...`. A round trip may take several waits.
 fn round_trips((times, each_ns): (u64, u64)) -> String {
     let each = each_time(each_ns);
     format!(
@@ -56,10 +55,11 @@ fn round_trips((times, each_ns): (u64, u64)) -> String {
     )
 }
 
-/// The round trips to the peer among the parts of a time, as a clause; nothing where they are not known.
-pub(super) fn round_trips_in(parts: &[(BusyPart, f64)]) -> String {
-    let of = |(part, _): &(BusyPart, f64)| match part {
-        BusyPart::Socket(Some(peer)) => trips_to(peer),
+/// The round trips to the peer among the parts of a time, shares of `wall_ns`, as a clause; nothing where they
+/// are not known.
+pub(super) fn round_trips_in(parts: &[(BusyPart, f64)], wall_ns: u64) -> String {
+    let of = |(part, share): &(BusyPart, f64)| match part {
+        BusyPart::Socket(Some(peer)) => trips_to(peer, (share * wall_ns as f64) as u64),
         _ => None,
     };
     parts.iter().find_map(of).map(round_trips).unwrap_or_default()

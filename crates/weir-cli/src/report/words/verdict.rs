@@ -229,7 +229,8 @@ fn held_up(run: &Run, verdict: &Verdict, position: usize, name: &str, busy: &Bus
         }
         Busy::Parts(parts) => {
             let pages = found.pages.as_ref().map(pages).unwrap_or_default();
-            format!("{pages}{} of the time{}", part_list(parts), outside::round_trips_in(parts))
+            let trips = outside::round_trips_in(parts, run.wall_ns);
+            format!("{pages}{} of the time{trips}", part_list(parts))
         }
         Busy::Paced(parts) => format!("it keeps to a rate: {} of the time", part_list(parts)),
     };
