@@ -3,6 +3,7 @@
 
 use super::{SeenProcess, above};
 use crate::programs::{runs_jobs, takes_a_list};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -101,7 +102,7 @@ fn shape_of(seen: &[SeenProcess], starter: usize) -> Option<Shape> {
         jobs: jobs.len() as u64,
         at_once: at_once as u64,
         span_ns,
-        longest: name(seen, longest.process),
+        longest: name(seen, &jobs, longest.process),
         longest_ns: longest.life_ns(),
         after_ns: longest.start_ns.saturating_sub(begun_ns),
         alone_ns: alone_ns(&jobs, longest),
@@ -120,16 +121,38 @@ fn is_free(seen: &[SeenProcess], starter: usize, jobs: &[Job], job: Job) -> bool
     takes_a_list(&seen[starter].program) || jobs.iter().any(|other| beside(&other))
 }
 
-/// Returns the name of a job; of a shell that only waits, that of the longest that it started.
-fn name(seen: &[SeenProcess], at: usize) -> String {
+/// Returns the name of a job; of a shell that only waits, that of the longest that it started, if that has a
+/// word that tells the job from the others. Else it is what tells the command of the shell from theirs.
+fn name(seen: &[SeenProcess], jobs: &[Job], job: usize) -> String {
+    let worker = &seen[worker(seen, job)].command;
+    let others = jobs.iter().map(|other| other.process).filter(|other| *other != job);
+    let own: Vec<&str> = seen[job].executed.split(' ').collect();
+    let same = |other: usize| {
+        own.iter().zip(seen[other].executed.split(' ')).take_while(|(one, two)| *one == two).count()
+    };
+    let common = others.map(same).min().unwrap_or(0);
+    let rest = &own[common..];
+    let tells = worker.split(' ').any(|word| rest.contains(&word));
+    match own.first() {
+        Some(first) if seen[job].waits && !tells && !rest.is_empty() && common > 0 => {
+            let program = first.rsplit('/').next().unwrap_or(first);
+            let between = if common > 1 { " ... " } else { " " };
+            format!("{program}{between}{}", rest.join(" "))
+        }
+        _ => worker.clone(),
+    }
+}
+
+/// Returns the process that worked for a job: the longest below shells that only wait.
+fn worker(seen: &[SeenProcess], job: usize) -> usize {
     let life_ns = |at: &usize| seen[*at].end_ns.saturating_sub(seen[*at].start_ns);
-    let mut at = at;
+    let mut at = job;
     while seen[at].waits {
         let below = (at + 1..seen.len()).filter(|of| seen[*of].parent == Some(at));
         let Some(longest) = below.max_by_key(life_ns) else { break };
         at = longest;
     }
-    seen[at].command.clone()
+    at
 }
 
 /// Returns how many jobs ran at once, for more than a moment.
@@ -237,8 +260,25 @@ mod tests {
     #[test]
     fn a_job_of_a_build_has_the_name_of_what_its_shell_ran() {
         let mut seen = straggler("make -j2");
-        seen[6].waits = true;
+        (seen[6].waits, seen[6].executed) = (true, String::from("/bin/sh -c rustc x"));
         seen.push(process(Some(6), "rustc x", (2020, 7000)));
         assert_eq!(shape(&seen).expect("jobs").longest, "rustc x");
+    }
+
+    /// "start sha512sum first": all jobs of the list ran it.
+    #[test]
+    fn a_job_of_a_list_has_the_name_of_what_it_took_from_there() {
+        let mut seen = straggler("xargs -P2 -n1 sh -c x");
+        for (at, job) in seen.iter_mut().enumerate().skip(1) {
+            let size = if at == 6 { 9 } else { 1 };
+            (job.waits, job.executed) = (true, format!("/bin/sh -c seq $0 | sha512sum {size}"));
+        }
+        for at in 1..7 {
+            let (start_ns, end_ns) = (seen[at].start_ns / MS, seen[at].end_ns / MS);
+            seen.push(process(Some(at), "sha512sum", (start_ns, end_ns)));
+        }
+        assert_eq!(shape(&seen).expect("jobs").longest, "sh ... 9");
+        seen[12].command = String::from("sha512sum 9");
+        assert_eq!(shape(&seen).expect("jobs").longest, "sha512sum 9");
     }
 }
