@@ -100,8 +100,10 @@ pub fn promise(plan: &Plan) -> String {
     let (cases, cells) = (things(plan.cases() as u64, "case"), plan.cells());
     let time = round(plan.expected());
     if plan.expected() > plan.budget {
+        let least =
+            if plan.blocks.iter().any(|block| block.is_guess) { "perhaps" } else { "at least" };
         return format!(
-            "{cases}: at least {time}, longer than the budget of {}: setting them up takes that \
+            "{cases}: {least} {time}, longer than the budget of {}: setting them up takes that \
              long in the six processes of each group that an interval needs",
             round(plan.budget)
         );

@@ -66,6 +66,8 @@ impl RunObserver for BenchProgress {
 
     fn overrun(&mut self, whole: Duration) {
         if self.is_told {
+            let whole = list::round(whole);
+            self.warn(&format!("this takes at least {whole}, longer than was said above"));
             return;
         }
         self.warn(&format!(

@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub trait RunObserver {
     /// Reports that a cell begins: which one, and how long the run is expected to continue.
     fn cell(&mut self, what: &str, left: Duration);
-    /// Reports that not even the fewest processes fit the budget: the whole run will take this
+    /// Reports that not even the fewest processes fit what was announced: the whole run will take this
     /// long.
     fn overrun(&mut self, whole: Duration);
     /// Whether to stop now.

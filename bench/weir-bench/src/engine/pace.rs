@@ -19,7 +19,7 @@ const NEW: f64 = 0.5;
 /// The first cell of a block also calibrates the batches; later cells take about this part of its
 /// time (0.5 to 1 over all suites).
 const LATER: f64 = 0.6;
-/// A run that exceeds its budget by this part is reported.
+/// A run that exceeds the time that was announced by this part is reported.
 const OVER: f64 = 0.1;
 
 /// The measured times of a block.
@@ -50,6 +50,7 @@ impl BlockTimes {
 #[derive(Clone, Debug)]
 pub struct Pace {
     budget_s: f64,
+    announced_s: f64,
     blocks: Vec<BlockTimes>,
     /// The part of its planned time that a cell gets.
     part: f64,
@@ -70,7 +71,8 @@ impl Pace {
         };
         let blocks: Vec<BlockTimes> = plan.blocks.iter().map(known).collect();
         let end = blocks.iter().map(|block| block.processes).max().unwrap_or(0);
-        Pace { budget_s: plan.budget.as_secs_f64(), blocks, part: 1.0, end }
+        let [budget_s, announced_s] = [plan.budget, plan.expected()].map(|time| time.as_secs_f64());
+        Pace { budget_s, announced_s, blocks, part: 1.0, end }
     }
 
     /// Decides before a pass, `spent` after the run began, whether the pass is made at all.
@@ -130,11 +132,11 @@ impl Pace {
         known.measured.then(|| Duration::from_secs_f64(known.floor_s))
     }
 
-    /// Returns the time of the whole run, if that exceeds its budget: the fewest passes of cells
-    /// that are as short as possible. Known after the first pass.
+    /// Returns the time of the whole run, if that exceeds what was announced, its budget or more: the
+    /// fewest passes of cells that are as short as possible. Known after the first pass.
     pub fn overrun(&self, spent: Duration) -> Option<Duration> {
         let all_s = spent.as_secs_f64() + self.left().as_secs_f64();
-        (all_s > self.budget_s * (1.0 + OVER)).then(|| Duration::from_secs_f64(all_s))
+        (all_s > self.announced_s * (1.0 + OVER)).then(|| Duration::from_secs_f64(all_s))
     }
 
     /// Records that a cell takes `least` with one round.

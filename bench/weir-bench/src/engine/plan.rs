@@ -15,6 +15,8 @@ pub const PASSES_MIN: u64 = 6;
 const START: Duration = Duration::from_millis(12);
 /// Least time of a case in a cell.
 const CASE: Duration = Duration::from_millis(2);
+/// Guess of the least time of a case in a cell that no earlier run has measured: 4 to 50 ms.
+const CASE_GUESS: Duration = Duration::from_millis(8);
 /// Preferred time of a case in a cell, if no budget is given.
 const CASE_COMFORT: Duration = Duration::from_millis(25);
 
@@ -64,6 +66,8 @@ pub struct Block {
     /// The least time of each, however little it is given: measured by earlier runs on this host,
     /// else a guess.
     pub floor: Duration,
+    /// Whether that is a guess.
+    pub is_guess: bool,
     /// A time that suffices for each: a cell that takes much longer hangs.
     pub ample: Duration,
 }
@@ -201,6 +205,7 @@ fn blocks_of(
                 processes: group.processes,
                 cell: Duration::ZERO,
                 floor: Duration::ZERO,
+                is_guess: true,
                 ample: Duration::ZERO,
             }),
             Err(why) if asked => return Err(PlanError::Placement(*placement, why)),
@@ -248,7 +253,8 @@ fn share_out(
     for block in blocks.iter_mut() {
         let known = wish.floors_s.get(&block.cost_name(suites, wish.load)).copied();
         let known = known.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        block.floor = known.unwrap_or(START + CASE.mul_f64(weight(block)));
+        block.is_guess = known.is_none();
+        block.floor = known.unwrap_or(START + CASE_GUESS.mul_f64(weight(block)));
     }
     let cells = |blocks: &[Block]| blocks.iter().map(|block| block.processes).sum::<u64>();
     let weighted: f64 = blocks.iter().map(|block| weight(block) * block.processes as f64).sum();

@@ -164,8 +164,8 @@ impl KnownPeer {
                 let sent = last.0.saturating_sub(first.0).min(last.1.saturating_sub(first.1));
                 more.min(sent)
             }
-            // A stream through a unix socket makes its writer wait for room, and a server may wait for its
-            // disk several times for each question.
+            // A stream through a unix socket makes its writer wait for room, and a server may
+            // wait for its disk several times for each question.
             None if less * 4 < more => 0,
             None => asked,
         }

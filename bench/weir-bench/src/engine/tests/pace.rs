@@ -82,6 +82,28 @@ fn the_first_cells_cost_is_not_that_of_all() {
     assert!(spent <= Duration::from_millis(10_300), "{spent:?}");
 }
 
+/// A run was announced to take 54 s by guesses, and took 101 s without another word.
+#[test]
+fn a_run_that_takes_longer_than_was_guessed_is_told_when_that_is_known() {
+    let mut plan = BudgetWorld::new(1_000, &[(30, 0)]).plan;
+    plan.blocks[0].floor = Duration::from_millis(250);
+    let told = |cell_ms: u64| {
+        let (mut pace, mut spent) = (Pace::new(&plan), Duration::ZERO);
+        for pass in 0..3 {
+            assert!(pace.continues(pass, spent));
+            if pass == 2 {
+                break;
+            }
+            pace.learn(0, Duration::from_millis(cell_ms));
+            spent += Duration::from_millis(cell_ms);
+        }
+        pace.overrun(spent)
+    };
+    assert_eq!(plan.expected(), Duration::from_millis(1_500));
+    assert_eq!((told(100), told(260)), (None, None));
+    assert_eq!(told(500), Some(Duration::from_secs(3)));
+}
+
 #[test]
 fn the_fewest_processes_are_made_whatever_they_take() {
     let (spent, done) = BudgetWorld::new(1_000, &[(30, 100), (30, 300)]).run();
