@@ -16,7 +16,8 @@ const MUCH: f64 = 0.25;
 pub struct Starts {
     /// How long each of its processes took.
     pub each_ns: u64,
-    /// The CPU time that each took to start, about: to load its program and what that imports.
+    /// The time on a CPU, and waiting for one, that each took to start, about: to load its program and what
+    /// that imports.
     pub loading_ns: u64,
     /// Whether that follows from what its processes read, and is not what its program takes elsewhere.
     pub is_seen: bool,
@@ -32,7 +33,10 @@ impl Starts {
         if group.instances < OFTEN || each_ns > LONG_NS || idles || group.serves {
             return None;
         }
-        let loading_ns = loading_ns(group, stage)?.min(each_ns);
+        let cpu_ns = loading_ns(group, stage)?;
+        // What waits for a CPU while it starts waits for the start.
+        let queued = stage.times.queue_ns as f64 / stage.times.cpu_ns.max(1) as f64;
+        let loading_ns = (cpu_ns as f64 * (1.0 + queued)).min(each_ns as f64) as u64;
         let is_seen = programs::is_loaded_by_reading(&stage.program);
         Some(Starts { each_ns, loading_ns, is_seen })
     }
@@ -83,7 +87,7 @@ mod tests {
     fn what_a_start_takes_is_known_from_the_modules_that_were_read() {
         let of = |label, bytes| Starts::of(&group(label, bytes));
         let imports = of("python3 -c import", 3_700_000).expect("starts");
-        assert_eq!((imports.each_ns / MS, imports.loading_ns / MS), (180, 160));
+        assert_eq!((imports.each_ns / MS, imports.loading_ns / MS), (180, 164));
         let works = of("python3.11 -c work", 1_350_000).expect("starts");
         assert!(works.share() < 0.4, "{}", works.share());
         assert_eq!(of("mytool", 3_700_000), None, "nothing is known of its start");
