@@ -130,9 +130,12 @@ fn name(seen: &[SeenProcess], jobs: &[Job], job: usize) -> String {
     let same = |other: usize| {
         own.iter().zip(seen[other].executed.split(' ')).take_while(|(one, two)| *one == two).count()
     };
-    let common = others.map(same).min().unwrap_or(0);
+    let common = others.clone().map(same).min().unwrap_or(0);
     let rest = &own[common..];
-    let tells = worker.split(' ').any(|word| rest.contains(&word));
+    let all_have = |word: &str| {
+        others.clone().all(|other| seen[other].executed.split(' ').any(|of| of == word))
+    };
+    let tells = worker.split(' ').any(|word| rest.contains(&word) && !all_have(word));
     match own.first() {
         Some(first) if seen[job].waits && !tells && !rest.is_empty() && common > 0 => {
             let program = first.rsplit('/').next().unwrap_or(first);
@@ -278,6 +281,10 @@ mod tests {
             seen.push(process(Some(at), "sha512sum", (start_ns, end_ns)));
         }
         assert_eq!(shape(&seen).expect("jobs").longest, "sh ... 9");
+        for job in seen.iter_mut().filter(|job| job.waits) {
+            job.executed.push_str(" | sha512sum");
+        }
+        assert_eq!(shape(&seen).expect("jobs").longest, "sh ... 9 | sha512sum");
         seen[12].command = String::from("sha512sum 9");
         assert_eq!(shape(&seen).expect("jobs").longest, "sha512sum 9");
     }
