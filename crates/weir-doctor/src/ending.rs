@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_found_is_said_so() {
+    fn what_was_not_found_is_reported_so() {
         assert_eq!(of("(nosuch)", Ending::Code(127)), Some(Remark::NotFound));
         assert_eq!(remark("nosuch", None, false, MemoryKills::default()), Some(Remark::NotStarted));
     }

@@ -96,7 +96,7 @@ mod tests {
     /// What a program reads of its data is not what it was loaded from, and what waits or works for long
     /// does not only start.
     #[test]
-    fn nothing_is_said_where_it_is_not_known() {
+    fn nothing_is_reported_where_it_is_not_known() {
         let changed = |change: &dyn Fn(&mut FoundGroup)| {
             let mut group = group("python3 a.py", 3_700_000);
             change(&mut group);

@@ -9,7 +9,7 @@ const SUBROUTINES: usize = 125;
 const THREADS: usize = 32;
 
 #[test]
-fn what_there_is_no_room_for_is_not_counted_and_is_said() {
+fn what_there_is_no_room_for_is_not_counted_and_is_reported() {
     let names: Vec<&str> =
         (0..SUBROUTINES + 4).map(|n| format!("sub {n:3}").leak() as &str).collect();
     let all: Vec<&'static Subroutine> =

@@ -187,7 +187,7 @@ fn the_verdict_opens_the_report_and_advice_ends_it() {
 }
 
 #[test]
-fn of_a_long_report_the_verdict_is_said_again_at_the_end() {
+fn of_a_long_report_the_verdict_is_reported_again_at_the_end() {
     let stages = (0..20).map(|n| stage(&format!("stage {n}"), 1200, [50, 0, 0, 0, 0]));
     let text = text(&told(joined(stages.collect())), &look(80));
     let times = text.matches("held up by 2 python3").count();
@@ -255,7 +255,7 @@ fn json_has_the_stable_names() {
 }
 
 #[test]
-fn an_interrupt_is_said_once() {
+fn an_interrupt_is_reported_once() {
     let mut stages: Vec<Stage> =
         (0..3).map(|n| stage(&format!("stage {n}"), 1200, [50, 0, 0, 0, 0])).collect();
     stages.iter_mut().for_each(|stage| stage.ending = Some(Ending::Signal(2)));

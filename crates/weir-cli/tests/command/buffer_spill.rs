@@ -66,7 +66,7 @@ fn the_limit_makes_the_writer_wait() {
 }
 
 #[test]
-fn a_full_device_is_said_and_loses_nothing() {
+fn a_full_device_is_reported_and_loses_nothing() {
     let place = Place::new();
     std::fs::write(place.directory.path().join("in"), sample(30_000_000)).expect("written");
     // The reader begins once the buffer has reported the failure, and not before.
@@ -241,7 +241,7 @@ fn nothing_is_left_behind() {
 }
 
 #[test]
-fn the_engine_that_is_wanted_is_used_and_said() {
+fn the_engine_that_is_wanted_is_used_and_reported() {
     let place = Place::new();
     std::fs::write(place.directory.path().join("in"), sample(10_000_000)).expect("written");
     for (wanted, line) in [("threads", "threads, "), ("uring", "io_uring, ")] {

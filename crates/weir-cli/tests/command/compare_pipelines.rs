@@ -83,7 +83,7 @@ fn a_gate_has_an_answer_for_slower_for_not_slower_and_for_neither() {
 }
 
 #[test]
-fn other_bytes_are_said_and_other_statuses_are_not_judged() {
+fn other_bytes_are_reported_and_other_statuses_are_not_judged() {
     let _alone = alone();
     let ran = compare(&["printf a", "printf b"]);
     assert_eq!(ran.code, Some(0), "{}", ran.said);
@@ -158,7 +158,7 @@ fn each_run_reads_standard_input_from_its_beginning() {
 
 /// Nothing said whether a buffer had been put in.
 #[test]
-fn what_earlier_runs_showed_is_said_of_each_pipeline() {
+fn what_earlier_runs_showed_is_reported_of_each_pipeline() {
     let ran = compare(&["--elastic", "true | cat", "true"]);
     for number in [1, 2] {
         let said = format!("pipeline {number}: no elastic buffer was put in: no earlier run");

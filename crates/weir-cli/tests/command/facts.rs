@@ -293,7 +293,7 @@ fn a_locale_that_is_not_installed_is_not_blamed() {
 }
 
 #[test]
-fn why_a_text_ran_whole_is_said_truly() {
+fn why_a_text_ran_whole_is_reported_truly() {
     let directory = tempfile::tempdir().expect("a directory");
     let said = |command: &mut Command| {
         let command = command.env("XDG_STATE_HOME", directory.path()).stdin(Stdio::null());

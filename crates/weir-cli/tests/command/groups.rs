@@ -499,7 +499,7 @@ fn a_file_that_one_command_after_another_reads_is_named() {
 
 /// gzip was named, and pigz advised, where nothing needed to be packed.
 #[test]
-fn what_a_script_packs_and_unpacks_again_is_said() {
+fn what_a_script_packs_and_unpacks_again_is_reported() {
     truth(|| {
         let directory = tempfile::tempdir().expect("a directory");
         let file = |name: &str| directory.path().join(name).display().to_string();

@@ -205,7 +205,7 @@ fn a_track_of_a_script_has_the_name_of_its_own_process() {
 }
 
 #[test]
-fn what_cannot_be_written_is_said_and_leaves_the_status() {
+fn what_cannot_be_written_is_reported_and_leaves_the_status() {
     for option in ["--html", "--chrome-trace"] {
         let ran = weir_run(&[option, "/dev/full", "exit 3"]);
         let said = ran.stderr();

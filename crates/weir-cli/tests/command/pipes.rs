@@ -269,7 +269,7 @@ fn the_reader_of_a_port_has_the_pipes_of_its_writers() {
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn what_is_not_there_is_reported() {
     let place = Place::new();
     refused(&place.weir(&["stat", "999999999"]), 1, "cannot inspect process 999999999");
     refused(&place.weir(&["stat", "0"]), 2, "'0' is not a process id");

@@ -210,7 +210,7 @@ fn a_reader_whose_output_is_a_socket_that_nobody_reads_dies_of_sigpipe() {
 }
 
 #[test]
-fn a_full_disk_is_said() {
+fn a_full_disk_is_reported() {
     let place = Place::new();
     let mut command = place.command("bash");
     command.args(["-c", "exec $WEIR port read log > /dev/full"]);
@@ -224,7 +224,7 @@ fn a_full_disk_is_said() {
 
 /// What came was printed nowhere, and what should have been sent was nothing, with status 0.
 #[test]
-fn closed_standard_descriptors_are_said() {
+fn closed_standard_descriptors_are_reported() {
     let place = Place::new();
     let closed = place.bash("$WEIR port read log --until-idle 1ms >&-");
     refused(&closed, 1, "cannot write to standard output: it is closed");

@@ -28,7 +28,7 @@ fn writers_do_not_wait_for_an_elastic_reader() {
 
 /// It was said again each time that a part of the file had become free.
 #[test]
-fn a_full_file_is_said_once() {
+fn a_full_file_is_reported_once() {
     let place = Place::new();
     let script = "ulimit -f 4000; exec $WEIR port read log --elastic --memory 1M --spill . \
                   --until-closed";

@@ -157,7 +157,7 @@ fn ports_are_listed_shown_and_removed() {
 }
 
 #[test]
-fn wrong_usage_is_said_with_status_2() {
+fn wrong_usage_is_reported_with_status_2() {
     let place = Place::new();
     for (args, why) in [
         ("read", "required"),

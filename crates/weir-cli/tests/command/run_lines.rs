@@ -207,7 +207,7 @@ fn a_command_without_a_shell_has_the_directory_and_the_status_of_one() {
 
 /// A page that was asked for was not there, and nothing said why.
 #[test]
-fn a_page_of_nothing_is_said_to_be_missing() {
+fn a_page_of_nothing_is_reported_to_be_missing() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("page.html");
     let ran = weir_run(&["--html", &file.display().to_string(), " # nothing"]);

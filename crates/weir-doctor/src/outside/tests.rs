@@ -206,7 +206,7 @@ fn data_that_stood_in_a_queue_are_the_network_s() {
 }
 
 #[test]
-fn nothing_is_said_where_no_cause_has_half_of_the_time() {
+fn nothing_is_reported_where_no_cause_has_half_of_the_time() {
     let mixed = |at: usize, look: &mut TcpSample| match at % 3 {
         0 => (look.unacked, look.silent_ns) = (1, 0),
         1 => (look.unacked, look.silent_ns) = (0, 500 * MS),

@@ -479,7 +479,7 @@ fn processes_that_sleep_are_no_starts() {
 }
 
 #[test]
-fn without_proc_nothing_is_said_of_time() {
+fn without_proc_nothing_is_reported_of_time() {
     let blind = Run { blind: true, ..run(vec![stage("a", [10, 0, 0, 0, 0])]) };
     assert_eq!(judge(&blind).finding, Finding::Blind);
 }

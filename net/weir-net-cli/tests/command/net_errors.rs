@@ -6,7 +6,7 @@ use crate::common::net::{ANSWERS, Answers, Bed};
 use serde_json::{Value, json};
 
 #[test]
-fn protocols_and_ports_that_nobody_has_are_said_to_be_unreachable() {
+fn protocols_and_ports_that_nobody_has_are_reported_to_be_unreachable() {
     let Some(bed) = Bed::new(&[]) else { return };
     for answers in ANSWERS {
         let host = bed.host(answers, "", "");

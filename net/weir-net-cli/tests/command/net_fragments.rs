@@ -122,7 +122,7 @@ fn a_fragment_after_the_time_of_its_datagram_leaves_that_counted() {
 }
 
 #[test]
-fn what_does_not_come_in_time_is_said_only_where_the_first_fragment_came() {
+fn what_does_not_come_in_time_is_reported_only_where_the_first_fragment_came() {
     let Some(bed) = Bed::new(&[]) else { return };
     for answers in ANSWERS {
         let host = bed.host(answers, "--reassembly-timeout 300ms", "");

@@ -79,7 +79,7 @@ fn lines(output: &Output) -> Vec<String> {
 }
 
 #[test]
-fn a_log_that_is_none_is_said() {
+fn a_log_that_is_none_is_reported() {
     let place = Place::new();
     let none = "weir: cannot find the switch of 'weir0': no switch has ever run on 'weir0' \
                 (none is up; weir net up starts one)\n";
@@ -96,7 +96,7 @@ fn a_log_that_is_none_is_said() {
 }
 
 #[test]
-fn wrong_usage_is_said_with_status_2() {
+fn wrong_usage_is_reported_with_status_2() {
     let place = Place::new();
     made(&place);
     refused(&net_log(&place, "--tun ../weir0"), 2, "1 to 15 of A-Z a-z 0-9 _ . -");
@@ -301,7 +301,7 @@ fn a_log_is_not_emptied_for_its_own_json() {
 }
 
 #[test]
-fn a_full_disk_is_said() {
+fn a_full_disk_is_reported() {
     let place = Place::new();
     made(&place).station(&station(1));
     let mut command = place.command(WEIR);
@@ -333,7 +333,7 @@ fn kinds_are_chosen_while_the_switch_runs() {
 }
 
 #[test]
-fn what_a_follower_missed_is_said() {
+fn what_a_follower_missed_is_reported() {
     let place = Place::new();
     for (args, expected) in [("-f", ""), ("-f --json -", "\"missing\"")] {
         let log = made(&place);

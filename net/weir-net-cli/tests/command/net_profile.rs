@@ -201,7 +201,7 @@ fn many_that_died_keep_no_living_one_out() {
 }
 
 #[test]
-fn wrong_usage_is_said_with_status_2() {
+fn wrong_usage_is_reported_with_status_2() {
     let place = Place::new();
     for (args, why) in [
         ("--seconds 0", "too short: at least 50ms"),

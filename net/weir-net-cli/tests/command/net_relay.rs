@@ -142,7 +142,7 @@ fn a_relay_ends_when_told_to_and_when_a_device_goes() {
 }
 
 #[test]
-fn wrong_ends_are_said() {
+fn wrong_ends_are_reported() {
     let Some(bed) = Bed::new(&[]) else { return };
     let relay = |ends: &str, status: i32, why: &str| {
         let output = bed.run_net(&format!("relay {ends}"));

@@ -150,7 +150,7 @@ fn who_held_a_run_up_is_named_with_the_next_limit() {
 }
 
 #[test]
-fn what_held_nobody_up_is_said_so() {
+fn what_held_nobody_up_is_reported_so() {
     let tie = run(vec![stage("a", [880, 0, 0, 120, 0]), stage("b", [930, 0, 70, 0, 0])]);
     let said = "no single bottleneck: 1 a (busy 88 %) and 2 b (busy 93 %); the 2 CPUs were full";
     assert_eq!(judged(&tie), said);
@@ -167,7 +167,7 @@ fn what_held_nobody_up_is_said_so() {
 }
 
 #[test]
-fn what_cannot_be_said_is_said_with_the_reason() {
+fn what_cannot_be_said_is_reported_with_the_reason() {
     let mut hidden = run(vec![stage("sudo x", [10, 0, 0, 0, 0])]);
     hidden.stages[0].times.unknown_ns = 990 * MS;
     let said =
@@ -339,7 +339,7 @@ fn a_loop_of_processes_is_named_with_what_could_replace_them() {
 }
 
 #[test]
-fn a_bound_and_an_estimate_are_said_differently() {
+fn a_bound_and_an_estimate_are_reported_differently() {
     let said = [Gain::AtMost(3.095), Gain::AtMost(13.6), Gain::About(3.04), Gain::About(250.0)];
     let words =
         [" (at most 3.1x faster)", "", " (perhaps 3.0x faster)", " (perhaps over 10x faster)"];

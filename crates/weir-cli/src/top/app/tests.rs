@@ -164,7 +164,7 @@ fn the_keys_at_the_bottom_can_be_clicked() {
 }
 
 #[test]
-fn a_row_is_said_in_words() {
+fn a_row_is_reported_in_words() {
     let mut app = app();
     app.view.sort = TopSort::Waits;
     app.arrange();

@@ -116,7 +116,7 @@ fn fills(transfers: &mut FrameTransfers) {
 }
 
 #[test]
-fn without_o_direct_the_page_cache_is_used_and_that_is_said() {
+fn without_o_direct_the_page_cache_is_used_and_that_is_reported() {
     mounted("ramfs", (MountFlags::empty(), ""), |directory| {
         for mut transfers in engines(directory) {
             let remark = transfers.remarks().iter().any(|remark| remark.contains("cached"));
@@ -145,7 +145,7 @@ fn forbid(calls: &[i64], cause: Errno) {
 }
 
 #[test]
-fn without_io_uring_threads_do_it_and_that_is_said() {
+fn without_io_uring_threads_do_it_and_that_is_reported() {
     for (call, cause) in [
         (libc::SYS_io_uring_setup, Errno::PERM),
         (libc::SYS_io_uring_setup, Errno::NOSYS),
