@@ -4,6 +4,7 @@ use super::tools::{has_too_little, shared_out, used_one_cpu};
 use super::{Advice, AdviceKind, Gain, estimate, weight};
 use crate::facts::{Run, Stage};
 use crate::limits::{self, are_tiny};
+use crate::outside::round_trips;
 use crate::programs;
 use crate::verdict::{Bottleneck, Finding, Verdict};
 
@@ -78,7 +79,9 @@ pub(super) fn fewer_flushes(run: &Run, position: usize) -> Option<Advice> {
 pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) -> Option<Advice> {
     let stage = run.stages.get(position).filter(|stage| !stage.relay)?;
     // One that waits for an answer must send its question at once.
-    let asks = matches!(verdict.finding, Finding::LockStep(_));
+    let peer = stage.peer.as_ref();
+    let asks = matches!(verdict.finding, Finding::LockStep(_))
+        || peer.is_some_and(|peer| round_trips(peer, stage.times.network_ns).is_some());
     if asks || verdict.stages.get(position)?.starting.is_some() {
         return None;
     }

@@ -3,11 +3,14 @@
 use super::cpus::scarcity;
 use super::rewrite::{apply, rewrite};
 use super::*;
-use crate::facts::{Evidence, Flushes, GroupQuota, Host, Pipe, Program, Quota, Stage, Started};
+use crate::facts::{
+    Evidence, Flushes, GroupQuota, Host, OutsideProcess, Peer, Pipe, Program, Quota, Stage, Started,
+};
 use crate::made::{self, MS, in_kernel, reads, stage, writes};
 use crate::partition::Times;
 use crate::programs;
 use crate::verdict::{Busy, Finding, judge};
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec;
 
@@ -460,6 +463,21 @@ fn what_takes_long_in_the_kernel_is_no_tiny_transfer() {
     // A hundred times as many would take that time.
     reads(&mut flushes.stages[1], 303_500, 303_500 * 32);
     assert_eq!(kinds(&flushes), vec![AdviceKind::LargerReads]);
+}
+
+/// redis-cli was told to gather its output: it sends its next question after the last answer.
+#[test]
+fn who_asks_a_server_again_and_again_sends_each_question_at_once() {
+    let mut asks = run(vec![stage("redis-cli", [500, 0]), stage("cat", [10, 0])]);
+    in_kernel(&mut asks.stages[0], 400 * MS);
+    writes(&mut asks.stages[0], 100_000, 100_000 * 30);
+    assert_eq!(kinds(&asks), vec![AdviceKind::LargerWrites]);
+    asks.stages[0].times.network_ns = 480 * MS;
+    let times = Times { cpu_ns: 400 * MS, ..Times::default() };
+    let server =
+        OutsideProcess { times, samples: 50, round_trips: 100_000, ..OutsideProcess::default() };
+    asks.stages[0].peer = Some(Peer { process: Some(Box::new(server)), ..Peer::default() });
+    assert_eq!(kinds(&asks), vec![]);
 }
 
 /// A database that is fed row by row waits for the disk after each row.
