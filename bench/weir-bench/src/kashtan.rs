@@ -183,7 +183,7 @@ fn with_its_start() -> Group {
                     let limit_bytes = (SHARES[0] * (PAGES * PAGE_BYTES) as f64) as u64;
                     let site = site.clone();
                     work(move |_| {
-                        // Of two cages with swap one waits until the other is gone, so none is kept.
+                        // Of two cages with swap one waits for the end of the other: none is kept.
                         let mut pager = Pager::starting(&site, mechanism, limit_bytes, order)?;
                         let (references, elapsed_ns) = pager.run(order)?;
                         Ok(Batch::time(elapsed_ns, references))
