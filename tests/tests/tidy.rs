@@ -17,7 +17,10 @@ fn texts() -> Option<Texts> {
 #[test]
 fn crates_depend_on_each_other_as_the_design_says() {
     let root = files::root();
-    demand_none(&arrows::arrows(&root, &arrows::metadata(&root)));
+    let metadata = arrows::metadata(&root);
+    demand_none(&arrows::arrows(&root, &metadata));
+    let Some(texts) = texts() else { return };
+    demand_none(&arrows::unused(&root, &metadata, &texts));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! import which. ARCHITECTURE.md draws both, and ADR 0012 gives the reasons.
 
 use super::TidyFault;
-use super::circles::Arrows;
+use super::circles::{Arrows, Texts};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::process::Command;
 /// tests, to start processes, and every command `weir-tests`.
 const ARROWS: [(&str, &[&str]); 20] = [
     ("weir-policy", &[]),
-    ("weir-doctor", &["weir-policy"]),
+    ("weir-doctor", &[]),
     ("weir-ring", &["weir-policy"]),
     ("weir-sys", &[]),
     ("weir-pipes", &["weir-policy", "weir-ring", "weir-sys"]),
@@ -36,18 +36,10 @@ const ARROWS: [(&str, &[&str]); 20] = [
         ],
     ),
     ("weir-profile", &["weir-policy", "weir-sys"]),
-    ("weir-net", &["weir-pipes", "weir-policy", "weir-profile", "weir-sys"]),
+    ("weir-net", &["weir-pipes", "weir-profile", "weir-sys"]),
     (
         "weir-net-cli",
-        &[
-            "weir-pipes",
-            "weir-command",
-            "weir-measure",
-            "weir-net",
-            "weir-policy",
-            "weir-profile",
-            "weir-sys",
-        ],
+        &["weir-pipes", "weir-command", "weir-measure", "weir-net", "weir-profile", "weir-sys"],
     ),
     ("weir-model", &["weir-net", "weir-policy"]),
     ("weir-model-cli", &["weir-charts", "weir-command", "weir-model"]),
@@ -136,6 +128,55 @@ pub fn arrows(root: &Path, metadata: &Value) -> Vec<TidyFault> {
         }
     }
     faults
+}
+
+/// Returns the dependencies of members that no line of their source names: everybody who builds the
+/// member would build them for nothing. Those of tests alone are left out, since a test may take in files
+/// of other crates.
+pub fn unused(root: &Path, metadata: &Value, texts: &Texts) -> Vec<TidyFault> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let of = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    let mut faults = Vec::new();
+    for package in list(&metadata["packages"]) {
+        let manifest = of(&package, "manifest_path");
+        let manifest = Path::new(&manifest);
+        let place = manifest.strip_prefix(root).unwrap_or(manifest);
+        let folder = place.parent().unwrap_or(Path::new(""));
+        let source = |path: &str| {
+            path.ends_with(".rs") && (Path::new(path).starts_with(folder.join("src")))
+                || Path::new(path) == folder.join("build.rs")
+        };
+        for dependency in list(&package["dependencies"]) {
+            let name = of(&dependency, "name");
+            let called = library_name(metadata, &name);
+            let called =
+                dependency["rename"].as_str().map_or(called, |name| name.replace('-', "_"));
+            let named = |text: &str| words(text).any(|word| word == called);
+            if dependency["kind"] == "dev"
+                || texts.iter().any(|(path, text)| source(path) && named(text))
+            {
+                continue;
+            }
+            let text = format!("no source of {} names {called}", of(&package, "name"));
+            let line = line_of(manifest, &name);
+            faults.push(TidyFault::new(&place.to_string_lossy(), line, "unused", text));
+        }
+    }
+    faults
+}
+
+/// Returns the name by which source calls a crate.
+fn library_name(metadata: &Value, package: &str) -> String {
+    let members = metadata["packages"].as_array().into_iter().flatten();
+    let member = members.into_iter().find(|member| member["name"] == package);
+    let targets = member.and_then(|member| member["targets"].as_array()).into_iter().flatten();
+    let library = targets.into_iter().find(|target| target["kind"][0] == "lib");
+    let name = library.and_then(|target| target["name"].as_str()).unwrap_or(package);
+    name.replace('-', "_")
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
 }
 
 /// Returns the line of a manifest that begins with `key`, or the first line.

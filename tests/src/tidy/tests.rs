@@ -60,6 +60,34 @@ fn an_arrow_against_the_table_is_named_with_its_kind() {
 }
 
 #[test]
+fn a_dependency_that_no_source_names_is_named() {
+    let dependencies = [
+        ("serde-json", Value::Null),
+        ("weir-pipes", Value::Null),
+        ("cc", json!("build")),
+        ("insta", json!("dev")),
+    ];
+    let mut library = package("weir-pipes", &[]);
+    library["targets"] = json!([{ "kind": ["lib"], "name": "weir" }]);
+    let metadata = json!({ "packages": [package("weir-ring", &dependencies), library] });
+    let unused = |texts: &[(&str, &str)]| {
+        let texts = texts.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
+        let faults = arrows::unused(Path::new("/nowhere"), &metadata, &texts.collect());
+        faults.iter().map(TidyFault::to_string).collect::<Vec<_>>()
+    };
+    let build = ("crates/weir-ring/build.rs", "cc::Build::new();");
+    let source = ("crates/weir-ring/src/a/b.rs", "use serde_json::Value;\nuse weir::pipe;");
+    none(unused(&[build, source]));
+    let other = ("crates/weir-ring-2/src/lib.rs", "use serde_json::Value; use weir::pipe;");
+    let test = ("crates/weir-ring/tests/a.rs", "use serde_json::Value;");
+    let near = ("crates/weir-ring/src/a.rs", "use serde_json_2 as x; use weir::pipe;");
+    one(
+        unused(&[build, other, test, near]),
+        "crates/weir-ring/Cargo.toml:1: [unused] no source of weir-ring names serde_json",
+    );
+}
+
+#[test]
 fn a_crate_without_a_place_in_the_table_is_told_where_to_add_itself() {
     let faults = arrows_of(&[package("weir-new", &[])]);
     assert!(faults[0].contains("add it to ARROWS"), "{faults:?}");

@@ -3,6 +3,7 @@
 use crate::halves::{Half, Runner};
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
+use weir_command::units::utc;
 
 /// The machine, and the programs that are compared.
 pub struct Host {
@@ -26,7 +27,7 @@ impl Host {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             cpu: model.unwrap_or("unknown CPU").trim_start_matches(['\t', ' ', ':']).to_owned(),
             cpus: weir_measure::machine::usable_cpus(),
-            date: utc(since.as_secs()),
+            date: format!("{} UTC", utc(since.as_secs())),
             bash: version(Half::Bash),
             weir: version(Half::Weir),
         }
@@ -50,20 +51,4 @@ impl Host {
             "kernel": kernel, "cpu": cpu, "cpus": cpus, "date": date, "bash": bash, "weir": weir,
         })
     }
-}
-
-/// Seconds since 1970 as "2026-11-21 05:52 UTC".
-fn utc(seconds: u64) -> String {
-    let (days, minutes) = (seconds / 86_400, seconds / 60 % 1440);
-    // Years begin in March, so that the leap day is the last (H. Hinnant's civil_from_days).
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = 400 * era + year_of_era + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
 }

@@ -3,8 +3,8 @@
 pub mod parse;
 pub mod words;
 
-use jiff::Timestamp;
-use std::time::Duration;
+use std::fmt::Write;
+use std::time::{Duration, SystemTime};
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::Stage;
 pub use words::count;
@@ -101,8 +101,14 @@ pub fn three_digits(value: f64) -> String {
 
 /// Formats a date and time in UTC: "2026-11-21 08:15".
 pub fn utc(unix_s: u64) -> String {
-    let time = i64::try_from(unix_s).ok().and_then(|second| Timestamp::from_second(second).ok());
-    time.map_or_else(|| "?".into(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
+    // A writer of years beyond 9999 refuses.
+    let mut text = String::new();
+    let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(unix_s));
+    let written = time.map(|time| write!(text, "{}", humantime::format_rfc3339_seconds(time)));
+    match (written, text.get(..16)) {
+        (Some(Ok(())), Some(minutes)) => minutes.replace('T', " "),
+        _ => "?".into(),
+    }
 }
 
 #[cfg(test)]
@@ -114,5 +120,6 @@ mod tests {
         assert_eq!(utc(0), "1970-01-01 00:00");
         assert_eq!(utc(951_782_400), "2000-02-29 00:00");
         assert_eq!(utc(1_795_248_900), "2026-11-21 08:15");
+        assert_eq!(utc(u64::MAX / 4), "?");
     }
 }
