@@ -258,7 +258,7 @@ pub fn waits_for_starter(run: &Run, position: usize) -> Option<PoolWait> {
 /// Whether a build would gain by more jobs at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoreJobs {
-    /// Hardly: the CPUs were full.
+    /// Hardly: the run filled the CPUs.
     CpusFull,
     /// Perhaps: it ran as many as it may for most of the time, and CPUs were idle. So many jobs would
     /// fill them.
@@ -277,13 +277,15 @@ pub(crate) fn more_jobs(run: &Run, jobs: Jobs) -> Option<MoreJobs> {
     /// In a shorter run neither the CPUs nor the jobs tell much.
     const LEAST_NS: u64 = 500_000_000;
     let idle = run.host.idle_cpus.filter(|_| run.wall_ns >= LEAST_NS)?;
+    // Others may give way: a make at higher priority halved its time where they had filled the CPUs.
+    let filled_by_others = run.host.others_cpus.unwrap_or_default() > FULL;
     // The time in which CPUs were idle since nothing could run counts too.
     let at_most = jobs.most_ns * 2 >= jobs.any_ns;
     let is_limit = jobs.asked.is_none_or(|asked| jobs.most >= asked);
     match idle {
         _ if jobs.most == 1 && !is_limit => Some(MoreJobs::OneByOne(jobs.below)),
         _ if !at_most || !is_limit => Some(MoreJobs::Waits),
-        ..FULL => Some(MoreJobs::CpusFull),
+        ..FULL if !filled_by_others => Some(MoreJobs::CpusFull),
         FREE.. => Some(MoreJobs::May(jobs.most + (idle + 0.5) as u64)),
         _ => None,
     }

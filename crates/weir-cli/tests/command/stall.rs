@@ -120,6 +120,20 @@ fn the_verdict_on_a_run_that_stood_still_says_who_waited_for_whom() {
 }
 
 /// Who reads the output of a script waits for what the script left running, after the script has ended.
+/// It said that the sleeper "was blocked 100 % of the time on something that weir may not see": nobody
+/// had met it, since the shell that started it ended at once, and the run was over before the answer to
+/// why nothing moved was fetched.
+#[test]
+fn a_substitution_that_waits_for_what_was_left_running_is_the_verdict_of_a_short_run_too() {
+    let text = "v=$(bash -c 'sleep 3.5 & echo $!'); echo $v";
+    let run = Command::new(WEIR).args(["run", "bash", "-c", text]).stdin(Stdio::null()).output();
+    let run = run.expect("it runs");
+    let said = String::from_utf8_lossy(&run.stderr);
+    let left = String::from_utf8_lossy(&run.stdout);
+    let verdict = format!("held up by sleep 3.5 (PID {}), left running by", left.trim());
+    assert!(said.contains(&verdict), "{said}");
+}
+
 #[test]
 fn a_script_names_what_it_left_running_with_its_output_open() {
     let mut command = Command::new(WEIR);

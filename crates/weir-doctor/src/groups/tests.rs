@@ -170,6 +170,11 @@ fn more_jobs_help_where_as_many_as_may_ran_and_cpus_were_idle() {
     // Whoever filled the CPUs, a chain of jobs gains nothing by more of them.
     assert_eq!(of(Some(0.1), Some(8), 900), Some(MoreJobs::Waits));
     assert_eq!((of(None, Some(2), 900), of(Some(0.4), Some(2), 900)), (None, None));
+    // 3.1 s of one job at a time beside a compiler that filled the other CPU, and 1.4 s by two jobs.
+    let mut run = three();
+    (run.host.idle_cpus, run.host.others_cpus) = (Some(0.0), Some(1.2));
+    let jobs = Jobs { most: 1, asked: None, any_ns: 1000 * MS, most_ns: 900 * MS, below: false };
+    assert_eq!(more_jobs(&run, jobs), None);
 }
 
 #[test]

@@ -321,8 +321,12 @@ impl Sampler {
 
     /// Looks for new processes and threads at the start of a tick.
     pub fn find(&mut self, now_ns: u64) {
-        for found in self.discovery.sample(now_ns, &mut self.population.processes) {
-            self.population.add_found(found, now_ns, self.weight_ns / 2);
+        let Self { discovery, population, lives, weight_ns, .. } = self;
+        let lives = lives.as_ref();
+        for found in discovery.sample(now_ns, &mut population.processes, lives) {
+            let started_by = lives.and_then(|lives| lives.above(found.pid).next());
+            let is_orphan = started_by.is_some_and(|starter| starter != found.parent);
+            population.add_found(found, is_orphan, now_ns, *weight_ns / 2);
         }
     }
 }

@@ -6,7 +6,8 @@
 
 use super::births::Census;
 use super::process::Process;
-use std::collections::BTreeMap;
+use crate::lives::Lives;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_sys::Pid;
 use weir_sys::proc::{
     NewestId, ProcDir, ProcFile, ProcessIdentity, identity, is_child, is_taken, largest_id,
@@ -61,11 +62,13 @@ impl Discovery {
     }
 
     /// Adds new threads to the known processes and returns new processes whose parent is known,
-    /// parents before their children.
+    /// parents before their children. `lives`: what the kernel told of who started whom; a process whose
+    /// parent ended before it was met has the next known one above it in that place.
     pub fn sample(
         &mut self,
         now_ns: u64,
         known: &mut BTreeMap<Pid, Process>,
+        lives: Option<&Lives>,
     ) -> Vec<ProcessIdentity> {
         self.sample_met();
         let newest = self.loadavg.as_ref().and_then(newest_id);
@@ -75,12 +78,12 @@ impl Discovery {
             (Some(seen), Some(newest)) if newest > seen && newest - seen <= FEW => {
                 seen + 1..=newest
             }
-            _ => return self.walk(now_ns, newest, known),
+            _ => return self.walk(now_ns, newest, known, lives),
         };
         self.seen = newest;
         let mut found: Vec<ProcessIdentity> = Vec::new();
         for id in new_ids {
-            let Some(who) = identity(id) else {
+            let Some(mut who) = identity(id) else {
                 // It has ended or is hidden, as another user's process may be: also one that was
                 // started here and changed its user.
                 let taken = is_taken(id);
@@ -93,6 +96,9 @@ impl Discovery {
                 continue;
             };
             self.census.seen += 1;
+            if !is_found(&found, who.parent) {
+                who.parent = starter(&who, known, lives);
+            }
             if who.pid != id {
                 self.met.push(id);
                 if let Some(process) = known.get_mut(&who.pid) {
@@ -120,6 +126,7 @@ impl Discovery {
         now_ns: u64,
         newest: Option<Pid>,
         known: &mut BTreeMap<Pid, Process>,
+        lives: Option<&Lives>,
     ) -> Vec<ProcessIdentity> {
         if now_ns < self.walked_ns + WALK_NS {
             return Vec::new();
@@ -135,6 +142,10 @@ impl Discovery {
         }
         let unknown = processes().into_iter().filter(|pid| !known.contains_key(pid));
         let mut parents: Vec<ProcessIdentity> = unknown.filter_map(identity).collect();
+        let alive: BTreeSet<Pid> = parents.iter().map(|process| process.pid).collect();
+        for process in parents.iter_mut().filter(|process| !alive.contains(&process.parent)) {
+            process.parent = starter(process, known, lives);
+        }
         let mut found: Vec<ProcessIdentity> = Vec::new();
         // A child may have a smaller id than its parent once ids have wrapped around.
         loop {
@@ -167,6 +178,15 @@ fn given(then: Pid, newest: Pid, most: Pid) -> u64 {
     u64::try_from(if more < 0 { again } else { more }).unwrap_or(0)
 }
 
+/// Returns who counts as the parent of a process: where that is nobody known, the next known one above
+/// it of which the kernel told.
+fn starter(who: &ProcessIdentity, known: &BTreeMap<Pid, Process>, lives: Option<&Lives>) -> Pid {
+    let is_known = |pid: &Pid| known.contains_key(pid);
+    let lives = lives.filter(|_| !is_known(&who.parent));
+    let above = lives.and_then(|lives| lives.above(who.pid).find(is_known));
+    above.unwrap_or(who.parent)
+}
+
 /// Finds the known process that started a hidden one.
 fn hidden_parent(id: Pid, known: &BTreeMap<Pid, Process>) -> Option<Pid> {
     known.keys().copied().take(FEW as usize).find(|parent| is_child(id, *parent))
@@ -196,7 +216,7 @@ mod tests {
         let mut known = BTreeMap::from([(pid, Process::new(pid, 0))]);
         let mut most = 0;
         for round in 1..20_000 {
-            for child in discovery.sample(round * WALK_NS, &mut known) {
+            for child in discovery.sample(round * WALK_NS, &mut known, None) {
                 known.insert(child.pid, Process::new(child.pid, 0));
             }
             most = most.max(known.len());

@@ -110,6 +110,13 @@ impl Lives {
         alive.filter(|life| life.end_ns.is_none()).map(|life| life.record.pid)
     }
 
+    /// Iterates over the processes above one, from the one that started it upwards, ended or not.
+    pub fn above(&self, pid: Pid) -> impl Iterator<Item = Pid> {
+        let above = |at: &usize| self.all[*at].parent;
+        let own = self.of.get(&pid).copied();
+        std::iter::successors(own, above).skip(1).map(|at| self.all[at].record.pid)
+    }
+
     /// Returns when the first process of a group ended, if the kernel has told it.
     pub fn end_of(&self, root: Pid) -> Option<u64> {
         let mut known = self.are_complete().then_some(&self.all).into_iter().flatten();

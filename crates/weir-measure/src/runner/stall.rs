@@ -67,17 +67,18 @@ impl StallWatch {
         left: &[Pid],
     ) -> Option<StallNews> {
         let after = self.after?;
+        // As soon as it is there: the run may end before the next window does.
+        if let Some(mut why) = self.asked.as_ref().and_then(|asked| asked.try_recv().ok()).flatten()
+        {
+            mark_left(&mut why, |pid| left.contains(&pid) || sampler.population.is_orphan(pid));
+            (self.asked, self.answer) = (None, Some((now_ns, why)));
+        }
         if now_ns < self.last.0.saturating_add(STILL_NS) {
             return None;
         }
         let before_ns = self.last.0;
         if !self.is_stuck(now_ns, sampler) {
             return self.end(before_ns, true);
-        }
-        if let Some(mut why) = self.asked.as_ref().and_then(|asked| asked.try_recv().ok()).flatten()
-        {
-            mark_left(&mut why, |pid| left.contains(&pid) || sampler.population.is_orphan(pid));
-            (self.asked, self.answer) = (None, Some((now_ns, why)));
         }
         let still = Duration::from_nanos(now_ns - *self.since_ns.get_or_insert(before_ns));
         let is_due = still >= after && !self.told;

@@ -79,9 +79,16 @@ impl Population {
         }
     }
 
-    /// Adds a process that was found, unless its group has ended. `margin_ns`: half the time that
-    /// the tick represents.
-    pub fn add_found(&mut self, found: ProcessIdentity, now_ns: u64, margin_ns: u64) {
+    /// Adds a process that was found, unless its group has ended. `is_orphan`: the one that started it
+    /// has ended, and the parent given is one above that. `margin_ns`: half the time that the tick
+    /// represents.
+    pub fn add_found(
+        &mut self,
+        found: ProcessIdentity,
+        is_orphan: bool,
+        now_ns: u64,
+        margin_ns: u64,
+    ) {
         let above = found.parent;
         let Some(starter) = self.processes.get(&above).map(|parent| parent.group) else { return };
         let own = self.is_each() && self.groups.len() < MOST_GROUPS;
@@ -94,6 +101,7 @@ impl Population {
             return;
         }
         let mut process = Process::found(found, group, starter);
+        process.orphan = is_orphan;
         if own {
             process.count_alone();
         }
