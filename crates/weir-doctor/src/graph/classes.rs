@@ -304,7 +304,9 @@ fn fold_arguments(
 ) -> Vec<(bool, Class)> {
     let mut counts: BTreeMap<Kind, usize> = BTreeMap::new();
     let free = |key: &Key, class: &Class| {
-        matches!(key, Key::Commands(_)) && seen[class.rows[0][0]].parent.is_some()
+        matches!(key, Key::Commands(_))
+            && seen[class.rows[0][0]].parent.is_some()
+            && seen_and_named(seen, class) != (1, 0)
     };
     for (_, _, class) in classes.iter().filter(|(key, _, class)| free(key, class)) {
         *counts.entry(kind(seen, class, true)).or_default() += 1;
@@ -358,10 +360,17 @@ fn fold_parts(seen: &[SeenProcess], mut classes: Vec<(bool, Class)>) -> Vec<Clas
                 && is_part(seen, class, other)
                 && parents_fit(seen, class, other)
         };
-        let whole = (0..classes.len())
-            .filter(|other| *other != at && fits(&classes[*other].1))
-            .filter(|other| *partial || is_same_part(seen, class, &classes[*other].1))
-            .max_by_key(|other| classes[*other].1.spans.len());
+        let wholes = || {
+            (0..classes.len())
+                .filter(|other| *other != at && fits(&classes[*other].1))
+                .filter(|other| *partial || is_same_part(seen, class, &classes[*other].1))
+        };
+        // A command of which no more than the program is known may be any of several.
+        let doubtful = seen_and_named(seen, class) == (1, 0)
+            && wholes().nth(1).is_some()
+            && wholes().all(|other| classes[other].1.rows.len() == 1);
+        let whole =
+            wholes().filter(|_| !doubtful).max_by_key(|other| classes[*other].1.spans.len());
         match whole {
             Some(whole) => {
                 let part = core::mem::take(&mut classes[at].1);

@@ -453,6 +453,29 @@ fn a_single_command_too_is_found_again_by_its_name_alone() {
     assert_eq!((classes.len(), classes[1].spans.len()), (2, 5), "{classes:?}");
 }
 
+/// 3 `git rev-list HEAD` and 90 `git show`, most of them too brief for their words to be read: these
+/// were shared out, and the report said "git rev-list HEAD, about 34 times".
+#[test]
+fn a_name_alone_that_may_be_one_of_two_commands_is_neither() {
+    let mut seen = vec![process(None, "bash x", (0, 1000))];
+    for n in 0..8 {
+        let at = 10 * n;
+        seen.push(process(Some(0), &alloc::format!("git show -s --format=%s {n}"), (at, at + 3)));
+    }
+    for n in 0..3 {
+        seen.push(process(Some(0), "git rev-list HEAD", (n, n + 3)));
+    }
+    for n in 0..20 {
+        let mut brief = process(Some(0), "git", (100 + n, 102 + n));
+        (brief.command, brief.known) = (String::from("(git)"), false);
+        seen.push(brief);
+    }
+    let classes = classed(&seen, &[]);
+    let mut counts: Vec<usize> = classes.iter().map(|class| class.spans.len()).collect();
+    counts.sort();
+    assert_eq!(counts, [3, 8, 20], "{classes:?}");
+}
+
 #[test]
 fn compilations_are_one_and_the_link_another() {
     let mut seen = vec![process(None, "make", (0, 1000))];

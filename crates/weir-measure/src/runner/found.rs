@@ -471,8 +471,12 @@ impl<'a> Processes<'a> {
             _ if sampler.has_all() => {
                 let lengths = || class.rows.iter().map(Vec::len);
                 let most = lengths().max().unwrap_or(0);
+                let mut members = class.rows.iter().flatten();
+                // What is known by its program's name alone may have been this command too.
+                let named = !class.joined && members.all(|at| self.seen[*at].known);
                 match sure && lengths().all(|length| length == most) {
                     true => (most as u64, Evidence::Exact),
+                    false if named => (seen.min(most as u64), Evidence::LowerBound),
                     false => (seen.min(most as u64), Evidence::Estimated),
                 }
             }
