@@ -16,6 +16,8 @@ const END_SLACK: u64 = 50;
 const WORTH: f64 = 0.01;
 /// Processes that live for less than this part of the run are left out.
 const BRIEF: u64 = 2048;
+/// A shell that naps so often by turns looks for something to happen.
+const NAPS: usize = 3;
 
 /// A process that was waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +68,10 @@ pub fn critical_path(
     let end_slack_ns = slack_ns.max(end_ns.saturating_sub(start_ns) / END_SLACK);
     let mut next = last_before(seen, &works, until_ns, &|_| true)
         .filter(|at| seen[*at].end_ns + end_slack_ns >= end_ns);
-    while let Some(at) = next {
+    while let Some(last) = next {
+        let naps_on = path.last().is_some_and(|(later, _)| is_nap(&seen[*later]));
+        let awaited = if naps_on { None } else { awaited_by_naps(seen, &works, last) };
+        let at = awaited.unwrap_or(last);
         let from_ns = seen[at].start_ns;
         let waited_ns = seen[at].end_ns.min(until_ns).saturating_sub(from_ns);
         path.push((at, waited_ns));
@@ -92,6 +97,24 @@ fn works(seen: &[SeenProcess], at: usize) -> bool {
     let is_first = |at: usize| seen[at].parent.is_none() && seen.len() > 1;
     let organizes = |at: usize| is_first(at) || seen[at].waits || is_organizer(&seen[at].program);
     !organizes(at) && above(seen, at).all(organizes) && !serves(seen, at)
+}
+
+fn is_nap(process: &SeenProcess) -> bool {
+    process.program == "sleep"
+}
+
+/// Returns what ended during a nap that was the last of many of one shell: the shell looked for that after
+/// each of them, and found it then.
+fn awaited_by_naps(seen: &[SeenProcess], works: &[usize], nap: usize) -> Option<usize> {
+    let siblings = works.iter().filter(|at| seen[**at].parent == seen[nap].parent);
+    if !is_nap(&seen[nap]) || siblings.filter(|at| is_nap(&seen[**at])).count() < NAPS {
+        return None;
+    }
+    let meanwhile = |at: usize| !is_nap(&seen[at]) && seen[at].end_ns >= seen[nap].start_ns;
+    // It worked for longer than the shell napped at once.
+    let length_ns = |at: usize| seen[at].end_ns.saturating_sub(seen[at].start_ns);
+    let longer = |at: usize| length_ns(at) > length_ns(nap);
+    last_before(seen, works, seen[nap].end_ns, &|at| meanwhile(at) && longer(at))
 }
 
 /// Whether two processes that no pipe joins ran at the same time.

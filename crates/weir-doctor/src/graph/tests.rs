@@ -321,6 +321,21 @@ fn a_command_too_brief_to_be_looked_at_follows_its_like_on_the_path() {
     assert_eq!(names.collect::<Vec<_>>(), ["curl -s http://host/", "(curlew)"]);
 }
 
+/// `(burn.py 2; touch ready) & until [ -e ready ]; do sleep 0.06; done`: the path was 34 naps.
+#[test]
+fn a_shell_that_looks_again_and_again_waits_for_what_it_found_at_last() {
+    let mut seen = vec![process(None, "bash x", (0, 2100))];
+    seen.push(process(Some(0), "python3 burn.py 2", (0, 2010)));
+    seen.extend((0..34).map(|n| process(Some(0), "sleep 0.06", (n * 60, n * 60 + 60))));
+    let commands = |seen: &[SeenProcess]| {
+        let path = critical_path(seen, (0, 2055 * MS), MS).expect("parallel");
+        path.links.into_iter().map(|link| link.command).collect::<Vec<_>>()
+    };
+    assert_eq!(commands(&seen), ["python3 burn.py 2"]);
+    seen[1].end_ns = 1480 * MS;
+    assert_eq!(commands(&seen), ["sleep 0.06"], "nothing ended during the last nap");
+}
+
 #[test]
 fn what_ran_one_after_the_other_has_no_critical_path() {
     let seen = [
