@@ -139,7 +139,7 @@ impl<'a> Scanner<'a> {
                 "function" => return self.function_command(),
                 // It hands variables back to the shell that reads the rest of the text.
                 "coproc" => return Err(ScanStop::Whole),
-                "!" | "]]" => return Err(ScanStop::unexpected(token)),
+                "!" | "]]" | "in" => return Err(ScanStop::unexpected(token)),
                 word if CLOSERS.contains(&word) => return Err(ScanStop::unexpected(token)),
                 _ => return self.simple(),
             },
@@ -191,14 +191,7 @@ impl<'a> Scanner<'a> {
             let token = self.peek()?;
             match token.kind {
                 TokenKind::Op(op) if is_redirection(op) => self.redirection()?,
-                // `2>file` or `{name}>file`: the word belongs to the operator it touches.
-                TokenKind::Word if matches!(self.cursor.byte(), Some(b'<' | b'>')) => {
-                    let word = token.text;
-                    let number = word.bytes().all(|b| b.is_ascii_digit());
-                    let variable = word.starts_with('{') && word.ends_with('}');
-                    if !number && !variable {
-                        return Ok(());
-                    }
+                TokenKind::Word if self.is_descriptor(token) => {
                     self.next()?;
                 }
                 _ => return Ok(()),
@@ -206,10 +199,19 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Whether the word that was just read is `2` in `2>file` or `{name}` in `{name}>file`: it belongs
+    /// to the operator that it touches.
+    fn is_descriptor(&self, token: Token) -> bool {
+        let word = token.text;
+        let number = word.bytes().all(|b| b.is_ascii_digit());
+        let variable = word.starts_with('{') && word.ends_with('}');
+        matches!(self.cursor.byte(), Some(b'<' | b'>')) && (number || variable)
+    }
+
     fn redirection(&mut self) -> Result<(), ScanStop> {
         let op = self.next()?;
         let target = self.peek()?;
-        if target.kind != TokenKind::Word {
+        if target.kind != TokenKind::Word || self.is_descriptor(target) {
             return Err(ScanStop::missing(Some(op), target));
         }
         self.next()?;

@@ -402,6 +402,8 @@ fn a_fault_is_named_and_pointed_at() {
         ("diff <(a | b", 6, "'<(' is never closed"),
         ("a > | b", 5, "nothing between '>' and '|'"),
         ("a >", 3, "nothing after '>'"),
+        ("a > 2>&1 | b", 5, "nothing between '>' and '2'"),
+        ("a | in", 5, "unexpected 'in'"),
         ("(a) b | c", 5, "unexpected 'b'"),
         ("() | c", 2, "unexpected ')'"),
         ("a b(c) | d", 4, "unexpected '('"),
