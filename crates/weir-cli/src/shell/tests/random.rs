@@ -170,8 +170,8 @@ fn check_cut(text: &str, pipeline: &Pipeline) -> Result<(), TestCaseError> {
         prop_assert!(with.contains(&format!("exec {}", replaced.program)), "{}", with);
     }
     let bodies = printed(&texts);
-    let whole = bodies[0].trim_start_matches("! ");
-    prop_assert_eq!(whole, bodies[1..].join(" | "), "{:?}", text);
+    let inverted = if pipeline.negated { "! " } else { "" };
+    prop_assert_eq!(&bodies[0], &format!("{inverted}{}", bodies[1..].join(" | ")), "{:?}", text);
     Ok(())
 }
 
