@@ -1,7 +1,7 @@
 //! Turns the command line into the stages of a job.
 
 use crate::args::{Asked, PipeSize, RunOptions, all_quoted};
-use crate::shell::{self, Direct, Plan, PlanError, StageText};
+use crate::shell::{self, Direct, Pipeline, Plan, PlanError, StageText};
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
@@ -138,10 +138,8 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
         // Only the shell can read a text that is not UTF-8.
         None => Plan::Whole,
         Some(Ok(_)) if changed.is_some() => Plan::Whole,
-        Some(Ok(Plan::Pipeline(cut)))
-            if known && cut.stages.len() > 1 && !reads_alike(&shell, text) =>
-        {
-            own_reading = true;
+        Some(Ok(Plan::Pipeline(cut))) if known && !reads_alike(&shell, text, &cut) => {
+            own_reading = !is_bash(&shell);
             Plan::Whole
         }
         Some(Ok(plan)) => plan,
@@ -215,10 +213,15 @@ fn is_bash(shell: &Path) -> bool {
     std::fs::canonicalize(shell).is_ok_and(|file| file.ends_with("bash"))
 }
 
-/// Returns whether a shell reads a text as bash does, by whose grammar it was cut. To others `&>` may
-/// end a command, and `[[` be the name of one. zsh adds a redirection to the pipe of a stage
-/// (`echo a > f | cat` writes to both), where bash lets it take the pipe's place.
-fn reads_alike(shell: &Path, text: &OsStr) -> bool {
+/// Returns whether a shell reads a text as it was cut, which is asked where the reading leaves doubt. It
+/// was cut by the grammar of bash: for others every pipeline is in doubt. To them `&>` may end a command,
+/// and `[[` be the name of one. zsh adds a redirection to the pipe of a stage (`echo a > f | cat` writes
+/// to both), where bash lets it take the pipe's place.
+fn reads_alike(shell: &Path, text: &OsStr, cut: &Pipeline) -> bool {
+    let accepts_doubts = || cut.doubts.iter().all(|doubt| accepts(shell, doubt.as_ref()));
+    if is_bash(shell) || cut.stages.len() == 1 {
+        return accepts_doubts();
+    }
     let has = |sign: &str| text.to_str().is_some_and(|text| text.contains(sign));
     // What follows the name of a command is a blank: `[[:digit:]]` is none.
     let tests = ["[[ ", "[[\t", "[[\n"].into_iter().any(has);
@@ -227,7 +230,8 @@ fn reads_alike(shell: &Path, text: &OsStr) -> bool {
         false => !has("&>") && !tests,
     };
     // Where no shell is, stages that need none still run.
-    is_bash(shell) || alike && (!shell.exists() || accepts(shell, text))
+    let asked = !shell.exists() || cut.doubts.iter().any(|doubt| **doubt == *text);
+    alike && (asked || accepts(shell, text)) && accepts_doubts()
 }
 
 /// Returns whether a program is looked up in the same places with a shell and without one. Shells have

@@ -23,15 +23,24 @@ pub(super) struct CommandList {
     pub first: Option<PipelineSpan>,
 }
 
-/// Reads a whole text. The flag says whether it speaks of the shell's own process.
-pub(super) fn read(text: &str) -> Result<(CommandList, bool), ScanStop> {
+/// What a whole text holds.
+pub(super) struct Reading {
+    pub list: CommandList,
+    /// It speaks of the process of the shell itself.
+    pub own_process: bool,
+    /// The shell must be asked whether it reads the text too.
+    pub doubtful: bool,
+}
+
+/// Reads a whole text.
+pub(super) fn read(text: &str) -> Result<Reading, ScanStop> {
     let mut scanner = Scanner::new(text);
     let list = scanner.list()?;
     let end = scanner.next()?;
     if end.kind != TokenKind::End {
         return Err(ScanStop::unexpected(end));
     }
-    Ok((list, scanner.own_process))
+    Ok(Reading { list, own_process: scanner.own_process, doubtful: scanner.doubtful })
 }
 
 impl<'a> Scanner<'a> {
@@ -83,6 +92,7 @@ impl<'a> Scanner<'a> {
         }
         // `!` and `time` may be alone, as if before an empty command.
         let prefixed = pipeline.timed || pipeline.negations > 0;
+        self.doubtful |= prefixed;
         if prefixed && matches!(self.peek()?.kind, TokenKind::Op("\n" | ";") | TokenKind::End) {
             return Ok(pipeline);
         }
@@ -129,7 +139,7 @@ impl<'a> Scanner<'a> {
                 "function" => return self.function_command(),
                 // It hands variables back to the shell that reads the rest of the text.
                 "coproc" => return Err(ScanStop::Whole),
-                "!" | "]]" => return Err(ScanStop::unexpected(token)),
+                "!" | "]]" | "in" => return Err(ScanStop::unexpected(token)),
                 word if CLOSERS.contains(&word) => return Err(ScanStop::unexpected(token)),
                 _ => return self.simple(),
             },
@@ -148,8 +158,11 @@ impl<'a> Scanner<'a> {
                     self.next()?;
                     words += 1;
                     let word = token.text;
-                    if assignable && has_odd_subscript(word) {
-                        return Err(ScanStop::Whole);
+                    if let Some(subscript) = subscript(word).filter(|_| assignable) {
+                        if !is_plain_subscript(subscript) {
+                            return Err(ScanStop::Whole);
+                        }
+                        self.doubtful = true;
                     }
                     // In `2>f a`, the `2` is not the command.
                     assignable &= word.contains('=')
@@ -178,14 +191,7 @@ impl<'a> Scanner<'a> {
             let token = self.peek()?;
             match token.kind {
                 TokenKind::Op(op) if is_redirection(op) => self.redirection()?,
-                // `2>file` or `{name}>file`: the word belongs to the operator it touches.
-                TokenKind::Word if matches!(self.cursor.byte(), Some(b'<' | b'>')) => {
-                    let word = token.text;
-                    let number = word.bytes().all(|b| b.is_ascii_digit());
-                    let variable = word.starts_with('{') && word.ends_with('}');
-                    if !number && !variable {
-                        return Ok(());
-                    }
+                TokenKind::Word if self.is_descriptor(token) => {
                     self.next()?;
                 }
                 _ => return Ok(()),
@@ -193,10 +199,19 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Whether the word that was just read is `2` in `2>file` or `{name}` in `{name}>file`: it belongs
+    /// to the operator that it touches.
+    fn is_descriptor(&self, token: Token) -> bool {
+        let word = token.text;
+        let number = word.bytes().all(|b| b.is_ascii_digit());
+        let variable = word.starts_with('{') && word.ends_with('}');
+        matches!(self.cursor.byte(), Some(b'<' | b'>')) && (number || variable)
+    }
+
     fn redirection(&mut self) -> Result<(), ScanStop> {
         let op = self.next()?;
         let target = self.peek()?;
-        if target.kind != TokenKind::Word {
+        if target.kind != TokenKind::Word || self.is_descriptor(target) {
             return Err(ScanStop::missing(Some(op), target));
         }
         self.next()?;
@@ -333,6 +348,7 @@ impl<'a> Scanner<'a> {
     /// Reads `[[ ... ]]` without its grammar: only quoting matters until `]]` stands as a word.
     fn condition(&mut self) -> Result<(), ScanStop> {
         let opener = self.next()?;
+        self.doubtful = true;
         loop {
             match self.cursor.byte() {
                 None => return Err(ScanStop::fault(opener.start, "'[[' is never closed")),
@@ -413,13 +429,14 @@ fn is_redirection(op: &str) -> bool {
     matches!(op, "<" | ">" | ">>" | "<&" | ">&" | "<>" | ">|" | "&>" | "&>>" | "<<<")
 }
 
-/// Whether a word that may be an assignment starts as `name[` and continues with more than a plain
-/// subscript. bash reads up to the `]` then, over blanks and operators: `a[1 | 2]=3` is a word.
-fn has_odd_subscript(word: &str) -> bool {
-    let Some((name, subscript)) = word.split_once('[') else {
-        return false;
-    };
+/// What follows `name[` in a word that starts so.
+fn subscript(word: &str) -> Option<&str> {
+    word.split_once('[').filter(|(name, _)| is_name(name)).map(|(_, subscript)| subscript)
+}
+
+/// Whether the subscript of a word that may be an assignment ends in this word. bash reads up to the
+/// `]`, over blanks and operators: `a[1 | 2]=3` is a word.
+fn is_plain_subscript(subscript: &str) -> bool {
     let special = |c: char| matches!(c, ']' | '[' | '\'' | '"' | '$' | '`' | '\\');
-    is_name(name)
-        && !subscript[subscript.find(special).unwrap_or(subscript.len())..].starts_with(']')
+    subscript[subscript.find(special).unwrap_or(subscript.len())..].starts_with(']')
 }

@@ -7,8 +7,8 @@
 //! guess makes the report less detailed, never the result wrong.
 //!
 //! Flow: grammar.rs reads the text (with scan.rs for its tokens, which moves a cursor.rs over it),
-//! second.rs has brush-parser read it again, words.rs looks for the stages that need no shell,
-//! replace.rs for those in whose place a shell can put itself.
+//! words.rs looks for the stages that need no shell, replace.rs for those in whose place a shell can
+//! put itself. Where a reading leaves doubt, the shell itself reads the text and the stages too.
 
 mod builtins;
 mod cursor;
@@ -17,7 +17,6 @@ mod grammar;
 mod replace;
 mod scan;
 mod script;
-mod second;
 mod span;
 #[cfg(test)]
 mod tests;
@@ -28,6 +27,7 @@ pub use fault::SyntaxError;
 pub use script::pipelines;
 
 use fault::ScanStop;
+use grammar::Reading;
 use span::{PipelineSpan, Shape, StageSpan};
 
 /// The longest text that is cut, in bytes; a longer one runs whole.
@@ -51,6 +51,9 @@ pub struct Pipeline {
     pub negated: bool,
     /// At least one.
     pub stages: Vec<StageText>,
+    /// The text and the stages of which the reading leaves doubt: the cut stands only if the shell
+    /// accepts each of them.
+    pub doubts: Vec<String>,
 }
 
 /// One command of a pipeline.
@@ -90,21 +93,21 @@ pub enum PlanError {
     /// Nothing but blanks and comments.
     #[error("the pipeline is empty")]
     Empty,
-    /// The shell would refuse it too, as far as can be told here.
+    /// The shell would refuse it too, as far as can be told here: it decides.
     #[error("{0}")]
     Syntax(SyntaxError),
 }
 
 /// Plans a text. `is_exported_function` tells whether the environment holds a shell function of this
-/// name, which bash would run instead of the program.
+/// name, which bash would run instead of the program. No shell is asked here: the caller asks it about
+/// the doubts of a cut, and about a text that is refused.
 pub fn plan(text: &str, is_exported_function: &dyn Fn(&str) -> bool) -> Result<Plan, PlanError> {
     if text.len() > MAX_TEXT_BYTES || text.contains('\0') {
         return Ok(Plan::Whole);
     }
-    let (list, own_process) = match grammar::read(text) {
+    let Reading { list, own_process, doubtful } = match grammar::read(text) {
         Ok(read) => read,
         Err(ScanStop::Whole) => return Ok(Plan::Whole),
-        Err(ScanStop::Fault(_)) if second::accepts(text) => return Ok(Plan::Whole),
         Err(ScanStop::Fault(fault)) => {
             return Err(PlanError::Syntax(SyntaxError::new(text, fault)));
         }
@@ -115,15 +118,18 @@ pub fn plan(text: &str, is_exported_function: &dyn Fn(&str) -> bool) -> Result<P
     let apart = list.pipelines == 1
         && !list.background
         && can_be_cut(&pipeline)
-        && !(pipeline.stages.len() > 1 && (own_process || speaks_of_shell(text)))
-        && second::agrees(text, pipeline.negations, &pipeline.stages);
+        && !(pipeline.stages.len() > 1 && (own_process || speaks_of_shell(text)));
     if !apart {
         return Ok(Plan::Whole);
     }
-    let stages: Option<Vec<StageText>> =
-        pipeline.stages.iter().map(|stage| cut(text, stage, is_exported_function)).collect();
+    let mut doubts = Vec::from_iter(doubtful.then(|| text.to_owned()));
+    let stages: Option<Vec<StageText>> = pipeline
+        .stages
+        .iter()
+        .map(|stage| cut(text, stage, is_exported_function, &mut doubts))
+        .collect();
     Ok(stages.map_or(Plan::Whole, |stages| {
-        Plan::Pipeline(Pipeline { negated: pipeline.negations % 2 == 1, stages })
+        Plan::Pipeline(Pipeline { negated: pipeline.negations % 2 == 1, stages, doubts })
     }))
 }
 
@@ -163,38 +169,39 @@ fn cut(
     text: &str,
     stage: &StageSpan,
     is_exported_function: &dyn Fn(&str) -> bool,
+    doubts: &mut Vec<String>,
 ) -> Option<StageText> {
     let source = &text[stage.start..stage.end];
     // The source ends with its last token, so no comment or escaped blank can absorb this.
     let shell_text = if stage.with_stderr { format!("{source} 2>&1") } else { source.to_owned() };
-    if !stands_alone(&shell_text, stage.shape) {
-        return None;
+    let doubtful = stands_alone(&shell_text, stage.shape)?;
+    if doubtful && !doubts.contains(&shell_text) {
+        doubts.push(shell_text.clone());
     }
     let simple = stage.shape == Shape::Simple && !stage.with_stderr;
     let direct = if simple { words::direct(source, is_exported_function) } else { None };
     let replaced = (stage.shape == Shape::Simple)
         .then(|| replace::replaced(&shell_text, is_exported_function))
         .flatten()
-        .filter(|(text, _)| stands_alone(text, stage.shape))
+        .filter(|(text, _)| stands_alone(text, stage.shape).is_some())
         .map(|(shell_text, program)| Replaced { shell_text, program });
     Some(StageText { source: source.to_owned(), shell_text, direct, replaced })
 }
 
-/// Whether both readers read the cut stage as the same single command from its first byte to its last.
-/// This matters for `time`, which is a program after `|` but a reserved word at the start.
-fn stands_alone(shell_text: &str, shape: Shape) -> bool {
-    let Ok((list, _)) = grammar::read(shell_text) else {
-        return false;
-    };
+/// Reads the cut stage again: it must be the same single command from its first byte to its last.
+/// This matters for `time`, which is a program after `|` but a reserved word at the start. Returns
+/// whether the reading leaves doubt.
+fn stands_alone(shell_text: &str, shape: Shape) -> Option<bool> {
+    let Reading { list, doubtful, .. } = grammar::read(shell_text).ok()?;
     let Some(PipelineSpan { negations: 0, timed: false, stages }) = list.first else {
-        return false;
+        return None;
     };
     let [stage] = stages.as_slice() else {
-        return false;
+        return None;
     };
-    list.pipelines == 1
+    let alone = list.pipelines == 1
         && !list.background
         && stage.shape == shape
-        && (stage.start, stage.end) == (0, shell_text.len())
-        && second::stands_alone(shell_text, shape)
+        && (stage.start, stage.end) == (0, shell_text.len());
+    alone.then_some(doubtful)
 }

@@ -13,9 +13,11 @@ use super::span::PipelineSpan;
 use super::token::{Token, TokenKind, is_name, is_name_start};
 
 /// Levels of nesting the scanner follows; a deeper text is left whole to the shell. It keeps
-/// the recursion here within any stack, and the time of brush-parser within bounds: it reads
-/// each level of a `case` in a `case` twice, which took 0.7 ms at depth 8 and 180 ms at depth 16.
+/// the recursion here within any stack.
 pub(super) const MAX_DEPTH: usize = 10;
+
+/// Digits of a descriptor that surely fit: those of `99999999999>` are a word to bash.
+const MAX_DESCRIPTOR_DIGITS: usize = 9;
 
 pub(super) struct Scanner<'a> {
     pub cursor: Cursor<'a>,
@@ -25,6 +27,9 @@ pub(super) struct Scanner<'a> {
     pub pipelines: Vec<PipelineSpan>,
     /// The text speaks of the process of the shell itself: `$$`, `$!`, `$?`, `$-`, `$_`.
     pub own_process: bool,
+    /// The text holds more than simple commands of words, quotes, plain parameters and redirections.
+    /// There this reading may differ from that of the shell, which must be asked.
+    pub doubtful: bool,
     depth: usize,
     ahead: Option<Token<'a>>,
 }
@@ -35,13 +40,16 @@ impl<'a> Scanner<'a> {
             cursor: Cursor { text, pos: 0 },
             last_end: 0,
             own_process: false,
+            doubtful: false,
             pipelines: Vec::new(),
             depth: 0,
             ahead: None,
         }
     }
 
+    /// Goes one level deeper, where doubt begins: only a whole grammar knows what nests.
     pub fn enter(&mut self) -> Result<(), ScanStop> {
+        self.doubtful = true;
         self.depth += 1;
         if self.depth > MAX_DEPTH { Err(ScanStop::Whole) } else { Ok(()) }
     }
@@ -113,6 +121,12 @@ impl<'a> Scanner<'a> {
             end = self.cursor.pos;
         }
         let text = &self.cursor.text[start..end];
+        // A continued line may lie between the digits.
+        let is_number = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'\\' | b'\n'));
+        let redirects = matches!(self.cursor.byte(), Some(b'<' | b'>'));
+        if redirects && is_number && text.len() > MAX_DESCRIPTOR_DIGITS {
+            return Err(ScanStop::Whole);
+        }
         Ok(Token { kind: TokenKind::Word, start, text, plain })
     }
 
@@ -137,6 +151,7 @@ impl<'a> Scanner<'a> {
     /// The inside is only searched as a string for what would need the whole text.
     fn backquote(&mut self) -> Result<(), ScanStop> {
         let at = self.cursor.pos;
+        self.doubtful = true;
         self.cursor.pos += 1;
         loop {
             match self.cursor.byte() {
@@ -185,13 +200,16 @@ impl<'a> Scanner<'a> {
     }
 
     fn parameter(&mut self, at: usize, in_double: bool) -> Result<(), ScanStop> {
-        self.enter()?;
         self.cursor.pos += 1;
+        let in_name = |c: char| c == '_' || c.is_ascii_alphanumeric();
+        let is_plain = self.cursor.rest().trim_start_matches(in_name).starts_with('}');
+        let doubtful = self.doubtful || !is_plain;
+        self.enter()?;
+        // Unlike all else that nests, `${name}` leaves no doubt.
+        self.doubtful = doubtful;
         let name = self.cursor.rest().trim_start_matches('#');
         self.own_process |= name.starts_with(['$', '!', '?', '-'])
-            || name.strip_prefix('_').is_some_and(|rest| {
-                !rest.starts_with(|c: char| c == '_' || c.is_ascii_alphanumeric())
-            });
+            || name.strip_prefix('_').is_some_and(|rest| !rest.starts_with(in_name));
         // `${$}`: the second `$` is a name, not the start of an expansion.
         self.cursor.take(b'$');
         loop {
