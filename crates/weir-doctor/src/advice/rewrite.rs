@@ -132,9 +132,8 @@ pub(super) fn rewrite(
             Some(vec![(at, None), (at + 1, Some(reader))])
         }
         AdviceKind::LineBuffering => one(programs::line_buffered(label(at)?)?),
-        AdviceKind::LargerWrites | AdviceKind::LargerReads => {
-            one(programs::with_buffer(label(at)?)?)
-        }
+        AdviceKind::LargerWrites => one(programs::with_buffer(label(at)?, false)?),
+        AdviceKind::LargerReads => one(programs::with_buffer(label(at)?, true)?),
         AdviceKind::FilterFirst => filtered(run, at),
         AdviceKind::LargerPipe
         | AdviceKind::ElasticBuffer

@@ -163,12 +163,13 @@ pub fn buffering(label: &str, program: &str, reads: bool) -> String {
         "use awk in place of the shell's read, which takes one byte a call from a pipe";
     let shell = is_shell(program);
     let (program, arguments) = split(label).unwrap_or(("", Vec::new()));
-    let flags = small_by(program).unwrap_or_default();
+    let flags = small_by(program, reads).unwrap_or_default();
     if flags.iter().any(|flag| arguments.contains(flag)) {
         return format!("leave out {}", flags[0]);
     }
     let larger = |fact: &Fact| match fact {
         Fact::LargerBy(way) => Some(*way),
+        Fact::LargerWritesBy(way) if !reads => Some(*way),
         _ => None,
     };
     String::from(match program {
@@ -276,6 +277,19 @@ mod tests {
         assert!(of("/usr/bin/git -C dir -c a=b cat-file -s x").contains("--batch"));
         assert!(of("python3.11 x.py").starts_with("one python for all"));
         assert_eq!((of("git push"), of("git"), of("mytool x")), ("", "", ""));
+    }
+
+    /// `perl -e 'while(sysread(STDIN,$b,1)){...}'` was told to leave `$|` unset (2.9x), and
+    /// `os.read(0,1)` to leave out flush=True: neither reads a byte more by that.
+    #[test]
+    fn what_reads_a_byte_a_call_is_not_told_how_to_write() {
+        for label in ["perl -e 'sysread(...)'", "python3 -c 'os.read(0,1)'", "python3 -u x.py"] {
+            let hint = buffering(label, "", true);
+            assert!(hint.starts_with("let it read in larger blocks"), "{label}: {hint}");
+        }
+        assert_eq!(buffering("perl -e '$|=1'", "perl", false), "leave $| unset");
+        assert_eq!(buffering("sed -u p", "sed", true), "leave out -u");
+        assert!(buffering("python3 x.py", "python3", false).starts_with("let it buffer"));
     }
 
     #[test]

@@ -73,10 +73,14 @@ pub(crate) enum Fact {
     AsksHost,
     /// It has an option for threads.
     Threads(Threads),
-    /// It writes or reads in small pieces by one of these options.
+    /// It writes in small pieces by one of these options.
     SmallBy(&'static [&'static str]),
+    /// It also reads in small pieces by one of these options.
+    SmallReadsBy(&'static [&'static str]),
     /// What lets it transfer more at once, where no option keeps it from that.
     LargerBy(&'static str),
+    /// What lets it write more at once: how it reads is decided elsewhere.
+    LargerWritesBy(&'static str),
     /// The option that passes on each line at once, unless it has one of these letters or options.
     /// Without such an option, `stdbuf` does it.
     EachLine(&'static str, &'static str, &'static [&'static str]),
@@ -141,9 +145,10 @@ const GREP_LINES: Fact = Fact::EachLine(
 
 use Fact::{
     Answers, AsksHost, BecomesNext, Builds, EachLine, Encrypts, EndsWithInput, FlushOnce, Flushes,
-    ForMany, Gathers, InOne, InShell, KeepsPace, LargerBy, Leaves, LeavesWith, Loads, Locale,
-    OneJob, OnePass, Organizes, OwnBuffer, PaceWith, Packer, Packs, PosixShell, RateIs,
-    RunAsScript, RunsJobs, RunsOthers, Shell, SmallBy, StartsSlowly, Unpacker,
+    ForMany, Gathers, InOne, InShell, KeepsPace, LargerBy, LargerWritesBy, Leaves, LeavesWith,
+    Loads, Locale, OneJob, OnePass, Organizes, OwnBuffer, PaceWith, Packer, Packs, PosixShell,
+    RateIs, RunAsScript, RunsJobs, RunsOthers, Shell, SmallBy, SmallReadsBy, StartsSlowly,
+    Unpacker,
 };
 
 /// The rows. Names of one row are divided by blanks.
@@ -163,7 +168,7 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("nawk", &[AWK_LEAVES]),
     ("sed", &[
         Locale, OnePass(BY_AWK), LeavesWith("fi", &["q", "Q"]),
-        EachLine("-u", "", &["-u", "--unbuffered", "-n"]), SmallBy(&["-u", "--unbuffered"]),
+        EachLine("-u", "", &["-u", "--unbuffered", "-n"]), SmallReadsBy(&["-u", "--unbuffered"]),
     ]),
     ("jq", &[
         OnePass("one jq for all that is sought"), LeavesWith("n", &["limit", "first", "halt"]),
@@ -258,12 +263,12 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("doas su runuser script flock strace perf", &[RunsOthers]),
     ("tini dumb-init docker-init catatonit", &[RunsOthers]),
     ("perl", &[
-        RunsOthers, StartsSlowly, LargerBy("leave $| unset"), Flushes("$| = 1 in its program"),
+        RunsOthers, StartsSlowly, LargerWritesBy("leave $| unset"), Flushes("$| = 1 in its program"),
         OwnBuffer,
     ]),
     ("python", &[
         RunsOthers, StartsSlowly, SmallBy(&["-u"]), Flushes("python -u"), OwnBuffer,
-        LargerBy("let it buffer (no flush=True, no PYTHONUNBUFFERED)"),
+        LargerWritesBy("let it buffer (no flush=True, no PYTHONUNBUFFERED)"),
         Loads(Load::PerByteNs(45)), InOne("one python for all, which loads its modules once"),
     ]),
     ("ruby", &[
