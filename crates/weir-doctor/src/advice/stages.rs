@@ -148,7 +148,7 @@ pub(super) fn c_locale(run: &Run, position: usize) -> Option<Advice> {
         return None;
     }
     let share = weight(run, stage.times.cpu_ns, stage.user_ns);
-    if !programs::locale_matters(&stage.program) || share < MUCH_CPU {
+    if !programs::locale_matters(&stage.program, &stage.label) || share < MUCH_CPU {
         return None;
     }
     let gain = Gain::AtMost(limits::without_user_time(run, position));

@@ -22,6 +22,10 @@ pub enum StatusMeaning {
 pub(crate) enum Fact {
     /// Its speed depends on the locale.
     Locale,
+    /// It does so with one of these letters as an option, or with one of these texts in a word.
+    LocaleWith(&'static str, &'static [&'static str]),
+    /// It does so, unless it compares numbers.
+    LocaleOfKeys,
     /// It works on a file from beginning to end; this does in one pass what many of them do.
     OnePass(&'static str),
     /// It waits for the disk after each piece of work, unless it is told to do this.
@@ -134,6 +138,8 @@ const UNPACKED: &str = "unpack the file once";
 const FED: &str = "change the program that feeds it or starts it";
 const FLUSH: Fact = Fact::Flushes("fflush() in its program");
 const NO_FLUSH: &str = "leave out fflush() and -W interactive";
+/// Other patterns take as long by bytes.
+const GREP_LOCALE: Fact = Fact::LocaleWith("i", &["--ignore-case", "[[:", "\\w"]);
 const GREP_LEAVES: Fact =
     Fact::LeavesWith("qmlL", &["--quiet", "--silent", "--max-count", "--files-with"]);
 const AWK_LEAVES: Fact = Fact::LeavesWith("f", &["exit", "getline"]);
@@ -146,9 +152,9 @@ const GREP_LINES: Fact = Fact::EachLine(
 use Fact::{
     Answers, AsksHost, BecomesNext, Builds, EachLine, Encrypts, EndsWithInput, FlushOnce, Flushes,
     ForMany, Gathers, InOne, InShell, KeepsPace, LargerBy, LargerWritesBy, Leaves, LeavesWith,
-    Loads, Locale, OneJob, OnePass, Organizes, OwnBuffer, PaceWith, Packer, Packs, PosixShell,
-    RateIs, RunAsScript, RunsJobs, RunsOthers, Shell, SmallBy, SmallReadsBy, StartsSlowly,
-    Unpacker,
+    Loads, Locale, LocaleOfKeys, OneJob, OnePass, Organizes, OwnBuffer, PaceWith, Packer, Packs,
+    PosixShell, RateIs, RunAsScript, RunsJobs, RunsOthers, Shell, SmallBy, SmallReadsBy,
+    StartsSlowly, Unpacker,
 };
 
 /// The rows. Names of one row are divided by blanks.
@@ -156,7 +162,7 @@ use Fact::{
 const PROGRAMS: &[(&str, &[Fact])] = &[
     // Text.
     ("grep egrep fgrep", &[
-        Locale, OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch), GREP_LINES,
+        GREP_LOCALE, OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch), GREP_LINES,
         SmallBy(&["--line-buffered"]), EndsWithInput,
     ]),
     ("rg", &[OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch), EndsWithInput]),
@@ -174,11 +180,11 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
         OnePass("one jq for all that is sought"), LeavesWith("n", &["limit", "first", "halt"]),
         EachLine("--unbuffered", "s", &["--unbuffered", "--slurp"]), StartsSlowly,
     ]),
-    ("sort", &[Locale, Gathers]),
+    ("sort", &[LocaleOfKeys, Gathers]),
     ("gsort tac shuf sponge tsort column", &[Gathers]),
     ("join comm", &[Locale]),
     ("uniq", &[Locale, EachLine("", "", &[])]),
-    ("tr", &[Locale, EachLine("", "", &[]), LargerBy(FED)]),
+    ("tr", &[EachLine("", "", &[]), LargerBy(FED)]),
     ("cut", &[Locale, OnePass(BY_AWK), EachLine("", "", &[]), LargerBy(FED)]),
     ("wc", &[Locale, OnePass(BY_AWK), EndsWithInput]),
     ("head", &[OnePass(BY_AWK), Leaves, LargerBy(FED)]),
