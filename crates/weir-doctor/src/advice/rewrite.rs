@@ -86,7 +86,7 @@ fn hint(run: &Run, advice: &Advice, rereads: Option<Rereads>) -> Option<String> 
     match advice.kind {
         AdviceKind::FewerProcesses => {
             let started = stage.started.iter().flat_map(|started| started.frequent());
-            Some(programs::instead_of_processes(&stage.label, &stage.program, started))
+            programs::instead_of_processes(&stage.label, &stage.program, started)
         }
         AdviceKind::OneProcess => {
             let group = &run.groups.get(restarts(run)?.group)?;

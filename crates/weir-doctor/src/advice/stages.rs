@@ -43,6 +43,7 @@ pub(super) fn fewer_processes(run: &Run, verdict: &Verdict, position: usize) -> 
     if started.likely_life_ns() > SHORT_LIFE_NS || !worth || !(loops || names_one) {
         return None;
     }
+    programs::instead_of_processes(&stage.label, &stage.program, started.frequent())?;
     // What that work costs within one process is unknown, but it is not nothing.
     // The other stages need their time all the same; those of a script are what the loop starts.
     let others = limits::without_stage(run, position).filter(|_| !run.script);

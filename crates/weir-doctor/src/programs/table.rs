@@ -96,6 +96,10 @@ pub(crate) enum Fact {
     Packs(&'static [&'static str]),
     /// What a shell does in its place without a process; the flag says whether each shell can.
     InShell(&'static str, bool),
+    /// awk can do what it does to a line or a word.
+    ByAwk,
+    /// One of it with many arguments does what many of it with one argument each do.
+    TakesMany,
     /// What its start takes.
     Loads(Load),
     /// What does in one process what many of its commands do, by the name of the command; the flag
@@ -150,11 +154,11 @@ const GREP_LINES: Fact = Fact::EachLine(
 );
 
 use Fact::{
-    Answers, AsksHost, BecomesNext, Builds, EachLine, Encrypts, EndsWithInput, FlushOnce, Flushes,
-    ForMany, Gathers, InOne, InShell, KeepsPace, LargerBy, LargerWritesBy, Leaves, LeavesWith,
-    Loads, Locale, LocaleOfKeys, OneJob, OnePass, Organizes, OwnBuffer, PaceWith, Packer, Packs,
-    PosixShell, RateIs, RunAsScript, RunsJobs, RunsOthers, Shell, SmallBy, SmallReadsBy,
-    StartsSlowly, Unpacker,
+    Answers, AsksHost, BecomesNext, Builds, ByAwk, EachLine, Encrypts, EndsWithInput, FlushOnce,
+    Flushes, ForMany, Gathers, InOne, InShell, KeepsPace, LargerBy, LargerWritesBy, Leaves,
+    LeavesWith, Loads, Locale, LocaleOfKeys, OneJob, OnePass, Organizes, OwnBuffer, PaceWith,
+    Packer, Packs, PosixShell, RateIs, RunAsScript, RunsJobs, RunsOthers, Shell, SmallBy,
+    SmallReadsBy, StartsSlowly, TakesMany, Unpacker,
 };
 
 /// The rows. Names of one row are divided by blanks.
@@ -162,18 +166,20 @@ use Fact::{
 const PROGRAMS: &[(&str, &[Fact])] = &[
     // Text.
     ("grep egrep fgrep", &[
-        GREP_LOCALE, OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch), GREP_LINES,
+        ByAwk, GREP_LOCALE, OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch), GREP_LINES,
         SmallBy(&["--line-buffered"]), EndsWithInput,
     ]),
     ("rg", &[OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch), EndsWithInput]),
     ("zgrep ag", &[GREP_LEAVES, Answers(1, NoMatch)]),
     ("zegrep zfgrep bzgrep xzgrep zstdgrep ack ugrep pgrep", &[Answers(1, NoMatch)]),
-    ("awk", &[Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH]),
-    ("gawk", &[Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH, StartsSlowly]),
-    ("mawk", &[OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH]),
-    ("nawk", &[AWK_LEAVES]),
+    ("awk", &[ByAwk, Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH]),
+    ("gawk", &[
+        ByAwk, Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH, StartsSlowly,
+    ]),
+    ("mawk", &[ByAwk, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH]),
+    ("nawk", &[ByAwk, AWK_LEAVES]),
     ("sed", &[
-        Locale, OnePass(BY_AWK), LeavesWith("fi", &["q", "Q"]),
+        ByAwk, Locale, OnePass(BY_AWK), LeavesWith("fi", &["q", "Q"]),
         EachLine("-u", "", &["-u", "--unbuffered", "-n"]), SmallReadsBy(&["-u", "--unbuffered"]),
     ]),
     ("jq", &[
@@ -183,26 +189,32 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("sort", &[LocaleOfKeys, Gathers]),
     ("gsort tac shuf sponge tsort column", &[Gathers]),
     ("join comm", &[Locale]),
-    ("uniq", &[Locale, EachLine("", "", &[])]),
-    ("tr", &[EachLine("", "", &[]), LargerBy(FED)]),
-    ("cut", &[Locale, OnePass(BY_AWK), EachLine("", "", &[]), LargerBy(FED)]),
-    ("wc", &[Locale, OnePass(BY_AWK), EndsWithInput]),
-    ("head", &[OnePass(BY_AWK), Leaves, LargerBy(FED)]),
-    ("tail", &[LargerBy(FED), EndsWithInput]),
-    ("cat", &[OnePass(BY_AWK), InShell("$(<file) in place of cat", false)]),
+    ("uniq", &[ByAwk, Locale, EachLine("", "", &[])]),
+    ("tr", &[ByAwk, EachLine("", "", &[]), LargerBy(FED)]),
+    ("cut", &[ByAwk, Locale, OnePass(BY_AWK), EachLine("", "", &[]), LargerBy(FED)]),
+    ("wc", &[ByAwk, Locale, OnePass(BY_AWK), EndsWithInput]),
+    ("head", &[ByAwk, OnePass(BY_AWK), Leaves, LargerBy(FED)]),
+    ("tail", &[ByAwk, LargerBy(FED), EndsWithInput]),
+    ("cat", &[ByAwk, TakesMany, OnePass(BY_AWK), InShell("$(<file) in place of cat", false)]),
     ("cmp", &[Answers(1, Different), EndsWithInput]),
-    ("sum cksum b2sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum", &[EndsWithInput]),
+    ("sum cksum b2sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum", &[
+        EndsWithInput, TakesMany,
+    ]),
+    ("rm rmdir mkdir touch chmod chown chgrp stat file du ls", &[TakesMany]),
     ("diff zdiff zcmp xzdiff bzdiff diff3 sdiff", &[Answers(1, Different)]),
     ("less more fzf", &[Leaves]),
     // Compressors; which other one does the same on several CPUs is in `parallel_form`.
-    ("gzip zstd", &[OnePass(UNPACKED), Packer]),
-    ("zcat gunzip bzcat bunzip2 xzcat unxz zstdcat unzstd unpigz lz4cat unlz4", &[Unpacker]),
-    ("bzip2 lz4 lzma pbzip2 lbzip2", &[Packer]),
+    ("gzip zstd", &[OnePass(UNPACKED), Packer, TakesMany]),
+    ("zcat gunzip bzcat bunzip2 xzcat unxz zstdcat unzstd unpigz lz4cat unlz4", &[
+        Unpacker, TakesMany,
+    ]),
+    ("bzip2 lz4 lzma pbzip2 lbzip2", &[Packer, TakesMany]),
     ("xz", &[
-        OnePass(UNPACKED), Packer, Fact::Threads(Threads { short: "-T", long: "--threads", ..THREADS }),
+        OnePass(UNPACKED), Packer, TakesMany,
+        Fact::Threads(Threads { short: "-T", long: "--threads", ..THREADS }),
     ]),
     // It unpacks on one CPU.
-    ("pigz", &[Packer, Fact::Threads(Threads {
+    ("pigz", &[Packer, TakesMany, Fact::Threads(Threads {
         short: "-p", long: "--processes", usual: None, not_with: Some('d'), ..THREADS
     })]),
     ("bgzip", &[Fact::Threads(Threads { short: "-@", long: "--threads", ..THREADS })]),
@@ -238,15 +250,16 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     // Shells, and what they have of their own.
     ("sh bash dash ash ksh mksh zsh", &[PosixShell]),
     ("busybox fish", &[Shell]),
-    ("basename", &[InShell("${i##*/} in place of basename", true)]),
-    ("dirname", &[InShell("${i%/*} in place of dirname", true)]),
-    ("expr", &[InShell("$((...)) in place of expr or bc", true), Answers(1, Empty)]),
-    ("bc", &[InShell("$((...)) in place of expr or bc", true)]),
-    ("seq", &[InShell("{1..9} in place of seq", false)]),
+    ("basename", &[ByAwk, InShell("${i##*/} in place of basename", true)]),
+    ("dirname", &[ByAwk, InShell("${i%/*} in place of dirname", true)]),
+    ("expr", &[ByAwk, InShell("$((...)) in place of expr or bc", true), Answers(1, Empty)]),
+    ("bc", &[ByAwk, InShell("$((...)) in place of expr or bc", true)]),
+    ("seq", &[ByAwk, InShell("{1..9} in place of seq", false)]),
     ("date", &[InShell("printf '%(%F %T)T' in place of date", false)]),
-    ("test", &[Leaves, Answers(1, False)]),
-    ("[ [[", &[Answers(1, False)]),
-    ("read true false echo printf exit sleep : expect", &[Leaves]),
+    ("test", &[ByAwk, Leaves, Answers(1, False)]),
+    ("[ [[", &[ByAwk, Answers(1, False)]),
+    ("true false echo printf :", &[ByAwk, Leaves]),
+    ("read exit sleep expect", &[Leaves]),
     ("builtin command exec", &[BecomesNext]),
     // What is asked about the host, or whether a file is a link.
     ("which readlink kill pkill killall pidof getent id mountpoint", &[AsksHost]),
