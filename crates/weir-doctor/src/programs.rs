@@ -200,6 +200,12 @@ pub fn gathers(program: &str, argument: &str) -> bool {
     is(program, Fact::Gathers) || argument == "sort"
 }
 
+/// Whether a command is known to wait for the disk after each piece of work.
+pub fn flushes(label: &str) -> bool {
+    let waits = |fact: &Fact| matches!(fact, Fact::FlushOnce(_, with) if label.contains(with));
+    program_name(label).is_some_and(|program| table::facts(program).iter().any(waits))
+}
+
 /// Whether a program ends with its input, and writes little before.
 pub fn ends_with_input(program: &str) -> bool {
     is(program, Fact::EndsWithInput)

@@ -89,8 +89,11 @@ fn hint(run: &Run, advice: &Advice, rereads: Option<Rereads>) -> Option<String> 
             programs::instead_of_processes(&stage.label, &stage.program, started)
         }
         AdviceKind::OneProcess => {
-            let group = &run.groups.get(restarts(run)?.group)?;
-            programs::in_one_process(&group.name).map(|it| String::from(it.way))
+            let found = restarts(run)?;
+            let group = run.groups.get(found.group)?;
+            let row = group.run.stages.get(found.row)?;
+            let name = if group.is_single() { &group.name } else { &row.label };
+            programs::in_one_process(name).map(|it| String::from(it.way))
         }
         AdviceKind::OnePass => {
             let Rereads { group, stage, .. } = rereads?;

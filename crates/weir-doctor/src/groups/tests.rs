@@ -278,6 +278,14 @@ fn what_sleeps_or_waits_for_most_of_its_time_is_not_starting() {
     // On a busy host each waits for a CPU.
     group.run.stages[0].times.queue_ns = 500 * MS;
     assert!(group.is_starting());
+    // Beside it, samples met few of the flushes: `insert` took 22 ms each, and `select 1` 5 ms.
+    group.run.stages[0].times.disk_ns = 100 * MS;
+    assert!(!group.is_starting());
+    group.run.stages[0].times.disk_ns = 0;
+    for (label, starts) in [("sqlite3 b.db", false), ("dd oflag=dsync", false), ("dd bs=1", true)] {
+        group.run.stages[0].label = String::from(label);
+        assert_eq!(group.is_starting(), starts, "{label}");
+    }
 }
 
 /// `exec 3> >(logger)` ran as long as the script, and had all of its time.

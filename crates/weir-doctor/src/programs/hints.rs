@@ -126,7 +126,7 @@ pub fn in_one_pass(program: &str) -> Option<&'static str> {
 /// Returns what lets a program wait once for the disk instead of after each write.
 pub fn flush_once(label: &str) -> &'static str {
     let way = |fact: &Fact| match fact {
-        Fact::FlushOnce(way) => Some(*way),
+        Fact::FlushOnce(way, _) => Some(*way),
         _ => None,
     };
     program_name(label)

@@ -28,8 +28,9 @@ pub(crate) enum Fact {
     LocaleOfKeys,
     /// It works on a file from beginning to end; this does in one pass what many of them do.
     OnePass(&'static str),
-    /// It waits for the disk after each piece of work, unless it is told to do this.
-    FlushOnce(&'static str),
+    /// It waits for the disk after each piece of work, unless it is told to do this: with this text in
+    /// a word, or, where that is empty, whatever it is told.
+    FlushOnce(&'static str, &'static str),
     /// It begins to write only when it has read everything, and takes time for that.
     Gathers,
     /// It ends with its input, and writes little before.
@@ -236,9 +237,9 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
         "view", "filter", "norm", "annotate", "call", "concat", "merge", "sort", "mpileup",
     ])]),
     // Copies, and over a network.
-    ("dd", &[Leaves, FlushOnce("conv=fsync in place of oflag=sync or oflag=dsync")]),
-    ("sqlite3", &[FlushOnce("one transaction for many rows (begin; ... commit;)")]),
-    ("psql", &[FlushOnce("one transaction for many rows (psql -1)")]),
+    ("dd", &[Leaves, FlushOnce("conv=fsync in place of oflag=sync or oflag=dsync", "sync")]),
+    ("sqlite3", &[FlushOnce("one transaction for many rows (begin; ... commit;)", "")]),
+    ("psql", &[FlushOnce("one transaction for many rows (psql -1)", "")]),
     ("pv", &[PaceWith("L", "--rate-limit"), RateIs("L", "--rate-limit")]),
     ("mbuffer", &[PaceWith("rR", ""), RateIs("r", "")]),
     ("cstream", &[PaceWith("t", ""), RateIs("t", "")]),
