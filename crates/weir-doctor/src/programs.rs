@@ -233,6 +233,11 @@ pub fn runs_others(program: &str) -> bool {
     starts_anything(program) || is(program, Fact::RunsOthers)
 }
 
+/// Whether a command stops what it runs at each of its calls.
+pub fn traces(label: &str) -> bool {
+    program_name(label).is_some_and(|program| is(program, Fact::Traces))
+}
+
 /// Whether a program starts others and waits for them: also one that runs a command on a list, or
 /// under some condition.
 pub fn is_organizer(program: &str) -> bool {

@@ -83,7 +83,8 @@ pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) ->
     let peer = stage.peer.as_ref();
     let asks = matches!(verdict.finding, Finding::LockStep(_))
         || peer.is_some_and(|peer| round_trips(peer, stage.times.network_ns).is_some());
-    if asks || verdict.stages.get(position)?.starting.is_some() {
+    let traces = programs::traces(&stage.label);
+    if asks || traces || verdict.stages.get(position)?.starting.is_some() {
         return None;
     }
     let io = stage.io.unwrap_or_default();

@@ -160,7 +160,7 @@ fn more_jobs_help_where_as_many_as_may_ran_and_cpus_were_idle() {
         let mut run = three();
         run.host.idle_cpus = idle;
         let (any_ns, most_ns, below) = (1000 * MS, most_ms * MS, false);
-        let jobs = Jobs { most: 2, asked, any_ns, most_ns, below };
+        let jobs = Jobs { most: 2, asked, any_ns, most_ns, below, pools: false };
         more_jobs(&run, jobs)
     };
     assert_eq!(of(Some(0.1), Some(2), 900), Some(MoreJobs::CpusFull));

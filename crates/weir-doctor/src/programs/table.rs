@@ -47,6 +47,8 @@ pub(crate) enum Fact {
     Builds,
     /// What it starts is no part of its own work.
     RunsOthers,
+    /// It stops what it runs at each call or line of it: the time is that of the stops.
+    Traces,
     /// It starts others and waits for them.
     Organizes,
     /// Alone, it is run as a script: what it starts is found from outside.
@@ -58,6 +60,8 @@ pub(crate) enum Fact {
     RunsJobs(bool),
     /// It runs one job at a time unless it is told otherwise.
     OneJob,
+    /// A pool in its file may hold jobs back.
+    Pools,
     /// It packs a file or a stream, or unpacks it with `-d`.
     Packer,
     /// It unpacks one.
@@ -158,8 +162,8 @@ use Fact::{
     Answers, AsksHost, BecomesNext, Builds, ByAwk, EachLine, Encrypts, EndsWithInput, FlushOnce,
     Flushes, ForMany, Gathers, InOne, InShell, KeepsPace, LargerBy, LargerWritesBy, Leaves,
     LeavesWith, Loads, Locale, LocaleOfKeys, OneJob, OnePass, Organizes, OwnBuffer, PaceWith,
-    Packer, Packs, PosixShell, RateIs, RunAsScript, RunsJobs, RunsOthers, Shell, SmallBy,
-    SmallReadsBy, StartsSlowly, TakesMany, Unpacker,
+    Packer, Packs, Pools, PosixShell, RateIs, RunAsScript, RunsJobs, RunsOthers, Shell, SmallBy,
+    SmallReadsBy, StartsSlowly, TakesMany, Traces, Unpacker,
 };
 
 /// The rows. Names of one row are divided by blanks.
@@ -267,8 +271,8 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("pkg-config tty tput systemctl dpkg rpm", &[AsksHost]),
     // What starts others.
     ("make gmake", &[Builds, RunAsScript, RunsJobs(false), OneJob]),
-    ("ninja", &[Builds, RunAsScript, RunsJobs(false)]),
-    ("samu", &[Builds, RunsJobs(false)]),
+    ("ninja", &[Builds, RunAsScript, RunsJobs(false), Pools]),
+    ("samu", &[Builds, RunsJobs(false), Pools]),
     ("just", &[Builds, RunAsScript]),
     ("cmake", &[Builds]),
     ("xargs parallel", &[Organizes, RunsJobs(true)]),
@@ -280,7 +284,8 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("time sudo", &[Organizes, RunsOthers]),
     ("timeout", &[Organizes, RunsOthers, Leaves, Answers(124, TimeOver)]),
     ("unshare chroot", &[RunsOthers, BecomesNext]),
-    ("doas su runuser script flock strace perf", &[RunsOthers]),
+    ("doas su runuser script flock", &[RunsOthers]),
+    ("strace ltrace gdb perf valgrind", &[RunsOthers, Traces]),
     ("tini dumb-init docker-init catatonit", &[RunsOthers]),
     ("perl", &[
         RunsOthers, StartsSlowly, LargerWritesBy("leave $| unset"), Flushes("$| = 1 in its program"),
