@@ -268,8 +268,48 @@ pub fn packs(label: &str) -> bool {
 /// Returns the files that a command unpacks.
 pub fn unpacks(label: &str) -> impl Iterator<Item = &str> {
     let (program, words) = split(label).unwrap_or_default();
-    let is_it = is(program, Fact::Unpacker) || is(program, Fact::Packer) && unpacks_by(&words);
-    words.into_iter().filter(move |word| is_it && !word.starts_with('-'))
+    let archive = if is(program, Fact::Archiver) { extracted(&words) } else { None };
+    let is_it = is_unpacking(program, &words);
+    words.into_iter().filter(move |word| is_it && !word.starts_with('-')).chain(archive)
+}
+
+/// Whether a command unpacks what it reads, and names no file: tar has such a one below it.
+pub fn unpacks_its_input(label: &str) -> bool {
+    let Some((program, words)) = split(label) else { return false };
+    is_unpacking(program, &words) && words.iter().all(|word| word.starts_with('-'))
+}
+
+fn is_unpacking(program: &str, words: &[&str]) -> bool {
+    is(program, Fact::Unpacker) || is(program, Fact::Packer) && unpacks_by(words)
+}
+
+/// Returns the archive that a tar with these arguments extracts or lists.
+fn extracted<'a>(words: &[&'a str]) -> Option<&'a str> {
+    let (mut extracts, mut file) = (false, None);
+    for (at, word) in words.iter().enumerate() {
+        let next = |behind: usize| words.get(at + 1 + behind).copied();
+        if let Some(name) = word.strip_prefix("--") {
+            extracts |= matches!(name, "extract" | "get" | "list");
+            let own = if name == "file" { next(0) } else { name.strip_prefix("file=") };
+            file = file.or(own);
+            continue;
+        }
+        // The values of letters without a dash stand behind all of them.
+        let (letters, dashed) = match word.strip_prefix('-') {
+            Some(letters) => (letters, true),
+            None if at == 0 => (*word, false),
+            None => continue,
+        };
+        let options = letters.split_once('f').map_or(letters, |(before, _)| before);
+        extracts |= options.contains(['x', 't']) || !dashed && letters.contains(['x', 't']);
+        let own = letters.split_once('f').and_then(|(before, behind)| match dashed {
+            true if !behind.is_empty() => Some(behind),
+            true => next(0),
+            false => next(before.matches(['b', 'C', 'I', 'T', 'X']).count()),
+        });
+        file = file.or(own);
+    }
+    file.filter(|file| extracts && *file != "-")
 }
 
 fn unpacks_by(words: &[&str]) -> bool {

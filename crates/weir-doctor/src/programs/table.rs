@@ -66,6 +66,8 @@ pub(crate) enum Fact {
     Packer,
     /// It unpacks one.
     Unpacker,
+    /// It unpacks an archive that it extracts or lists, by a program for that.
+    Archiver,
     /// It takes tens of milliseconds to start.
     StartsSlowly,
     /// It spends its CPU time on encryption.
@@ -159,11 +161,11 @@ const GREP_LINES: Fact = Fact::EachLine(
 );
 
 use Fact::{
-    Answers, AsksHost, BecomesNext, Builds, ByAwk, EachLine, Encrypts, EndsWithInput, FlushOnce,
-    Flushes, ForMany, Gathers, InOne, InShell, KeepsPace, LargerBy, LargerWritesBy, Leaves,
-    LeavesWith, Loads, Locale, LocaleOfKeys, OneJob, OnePass, Organizes, OwnBuffer, PaceWith,
-    Packer, Packs, Pools, PosixShell, RateIs, RunAsScript, RunsJobs, RunsOthers, Shell, SmallBy,
-    SmallReadsBy, StartsSlowly, TakesMany, Traces, Unpacker,
+    Answers, Archiver, AsksHost, BecomesNext, Builds, ByAwk, EachLine, Encrypts, EndsWithInput,
+    FlushOnce, Flushes, ForMany, Gathers, InOne, InShell, KeepsPace, LargerBy, LargerWritesBy,
+    Leaves, LeavesWith, Loads, Locale, LocaleOfKeys, OneJob, OnePass, Organizes, OwnBuffer,
+    PaceWith, Packer, Packs, Pools, PosixShell, RateIs, RunAsScript, RunsJobs, RunsOthers, Shell,
+    SmallBy, SmallReadsBy, StartsSlowly, TakesMany, Traces, Unpacker,
 };
 
 /// The rows. Names of one row are divided by blanks.
@@ -223,6 +225,7 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
         short: "-p", long: "--processes", usual: None, not_with: Some('d'), ..THREADS
     })]),
     ("bgzip", &[Fact::Threads(Threads { short: "-@", long: "--threads", ..THREADS })]),
+    ("tar bsdtar", &[Archiver]),
     // Genomes.
     ("minimap2", &[Fact::Threads(Threads {
         short: "-t", long: "--threads", usual: Some(3), ..THREADS
