@@ -1,7 +1,7 @@
 //! Files that one command of a script packs, and a later one unpacks again.
 
 use crate::facts::{FoundGroup, Run, Stage};
-use crate::programs::{packs, unpacks};
+use crate::programs::{packs, unpacks, unpacks_its_input};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -42,6 +42,10 @@ pub fn repacked(run: &Run) -> Vec<Repacked> {
                 && unpacks(&reader.3.label).any(|file| is_same(&output.path, file))
         };
         let Some((below, unpacker, row, _)) = all().find(|reader| reads(&reader)) else { continue };
+        // tar names the file, and a gzip -d below it unpacks that.
+        let lower = below.run.stages.iter().position(|stage| unpacks_its_input(&stage.label));
+        let (unpacker, row) =
+            lower.map_or((unpacker, row), |lower| (unpacker - row + lower, lower));
         found.push(Repacked {
             path: output.path.clone(),
             is_gone: output.is_gone,
@@ -107,6 +111,30 @@ mod tests {
             assert_eq!(found.len(), 1, "{reader}");
             assert_eq!((found[0].packer, found[0].unpacker, found[0].is_gone), (0, 1, true));
             assert_eq!(found[0].saved_ns / MS, 4750 + 800);
+        }
+    }
+
+    /// `tar czf t.tgz d; tar tzf t.tgz | wc -l` was not recognised: of both, a gzip below tar has the file.
+    #[test]
+    fn an_archive_that_is_packed_and_listed_or_extracted_is_found_too() {
+        for reader in [
+            "tar tzf t.gz",
+            "tar -xzf t.gz -C d",
+            "tar xCf d ./t.gz",
+            "tar --list --file=t.gz",
+            "tar -x -f /tmp/d/t.gz",
+            "bsdtar -xft.gz",
+        ] {
+            let mut run = run(reader);
+            let below = &mut run.groups[1].run.stages;
+            below[0].times.cpu_ns = 40 * MS;
+            below.insert(0, made::stage("gzip -d", [900]));
+            let found = repacked(&run);
+            assert_eq!(found.len(), 1, "{reader}");
+            assert_eq!((found[0].unpacker, found[0].saved_ns / MS), (1, 4750 + 800), "{reader}");
+        }
+        for reader in ["tar czf t.gz d", "tar xf other.gz", "tar xf -", "tar x t.gz", "tar"] {
+            assert_eq!(repacked(&run(reader)), [], "{reader}");
         }
     }
 

@@ -5,7 +5,7 @@ use crate::facts::{FoundGroup, Stage};
 use crate::programs;
 
 /// Fewer processes than this are not a loop.
-const OFTEN: u64 = 10;
+const OFTEN: u64 = 8;
 /// What takes longer for each of its processes works, whatever it loads.
 const LONG_NS: u64 = 1_000_000_000;
 /// A smaller part of the time is not worth a word.
@@ -27,10 +27,17 @@ impl Starts {
     /// Finds out about a group; `None` where it did not run often, or it is not known what a start of
     /// its program takes.
     pub(crate) fn of(group: &FoundGroup) -> Option<Starts> {
-        let [stage] = group.run.stages.as_slice() else { return None };
-        let each_ns = group.spread.sum_ns / group.instances.max(1);
+        if group.is_single() { Starts::of_row(group, 0) } else { None }
+    }
+
+    /// Finds out about a row of a group: of a pipeline that ran once, one may be a loop.
+    pub(crate) fn of_row(group: &FoundGroup, row: usize) -> Option<Starts> {
+        let stage = group.run.stages.get(row)?;
+        let times = group.times_of(row);
+        let whole_ns = if group.is_single() { group.spread.sum_ns } else { stage.wall_ns };
+        let each_ns = whole_ns / times.max(1);
         let idles = stage.times.idle_ns() * 2 > stage.wall_ns;
-        if group.instances < OFTEN || each_ns > LONG_NS || idles || group.serves {
+        if times < OFTEN || each_ns > LONG_NS || idles || group.serves {
             return None;
         }
         let cpu_ns = loading_ns(group, stage)?;

@@ -86,11 +86,14 @@ fn hint(run: &Run, advice: &Advice, rereads: Option<Rereads>) -> Option<String> 
     match advice.kind {
         AdviceKind::FewerProcesses => {
             let started = stage.started.iter().flat_map(|started| started.frequent());
-            Some(programs::instead_of_processes(&stage.label, &stage.program, started))
+            programs::instead_of_processes(&stage.label, &stage.program, started)
         }
         AdviceKind::OneProcess => {
-            let group = &run.groups.get(restarts(run)?.group)?;
-            programs::in_one_process(&group.name).map(|it| String::from(it.way))
+            let found = restarts(run)?;
+            let group = run.groups.get(found.group)?;
+            let row = group.run.stages.get(found.row)?;
+            let name = if group.is_single() { &group.name } else { &row.label };
+            programs::in_one_process(name).map(|it| String::from(it.way))
         }
         AdviceKind::OnePass => {
             let Rereads { group, stage, .. } = rereads?;
@@ -132,9 +135,8 @@ pub(super) fn rewrite(
             Some(vec![(at, None), (at + 1, Some(reader))])
         }
         AdviceKind::LineBuffering => one(programs::line_buffered(label(at)?)?),
-        AdviceKind::LargerWrites | AdviceKind::LargerReads => {
-            one(programs::with_buffer(label(at)?)?)
-        }
+        AdviceKind::LargerWrites => one(programs::with_buffer(label(at)?, false)?),
+        AdviceKind::LargerReads => one(programs::with_buffer(label(at)?, true)?),
         AdviceKind::FilterFirst => filtered(run, at),
         AdviceKind::LargerPipe
         | AdviceKind::ElasticBuffer

@@ -43,6 +43,7 @@ pub(super) fn fewer_processes(run: &Run, verdict: &Verdict, position: usize) -> 
     if started.likely_life_ns() > SHORT_LIFE_NS || !worth || !(loops || names_one) {
         return None;
     }
+    programs::instead_of_processes(&stage.label, &stage.program, started.frequent())?;
     // What that work costs within one process is unknown, but it is not nothing.
     // The other stages need their time all the same; those of a script are what the loop starts.
     let others = limits::without_stage(run, position).filter(|_| !run.script);
@@ -82,7 +83,8 @@ pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) ->
     let peer = stage.peer.as_ref();
     let asks = matches!(verdict.finding, Finding::LockStep(_))
         || peer.is_some_and(|peer| round_trips(peer, stage.times.network_ns).is_some());
-    if asks || verdict.stages.get(position)?.starting.is_some() {
+    let traces = programs::traces(&stage.label);
+    if asks || traces || verdict.stages.get(position)?.starting.is_some() {
         return None;
     }
     let io = stage.io.unwrap_or_default();
@@ -148,7 +150,7 @@ pub(super) fn c_locale(run: &Run, position: usize) -> Option<Advice> {
         return None;
     }
     let share = weight(run, stage.times.cpu_ns, stage.user_ns);
-    if !programs::locale_matters(&stage.program) || share < MUCH_CPU {
+    if !programs::locale_matters(&stage.program, &stage.label) || share < MUCH_CPU {
         return None;
     }
     let gain = Gain::AtMost(limits::without_user_time(run, position));

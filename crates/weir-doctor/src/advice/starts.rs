@@ -2,6 +2,7 @@
 
 use super::{Advice, AdviceKind, Gain, estimate};
 use crate::facts::{FoundGroup, Run};
+use crate::limits;
 use crate::programs;
 use crate::starts::Starts;
 
@@ -18,6 +19,8 @@ const REST: f64 = 0.05;
 pub struct Restarts {
     /// Position of the group in [`Run::groups`].
     pub group: usize,
+    /// Position of the command in its stages.
+    pub row: usize,
     /// What is known of its starts.
     pub starts: Starts,
     /// The factor that the run could gain by one process, about.
@@ -26,21 +29,32 @@ pub struct Restarts {
 
 /// Returns the command with most to gain by one process, of those that are started again and again.
 pub fn restarts(run: &Run) -> Option<Restarts> {
-    let of = |(at, group): (usize, &FoundGroup)| {
-        let saves_work = programs::in_one_process(&group.name)?.saves_work;
-        let starts = Starts::of(group).filter(|starts| saves_work || starts.is_much())?;
-        let part = match saves_work {
-            true => 1.0 - ONCE / group.instances as f64,
-            false => starts.share() * (1.0 - 1.0 / group.instances as f64),
-        };
-        let once = 1.0 / group.instances as f64;
-        let share =
-            run.share(group.run.wall_ns) * part + run.share(forks_ns(run, group)) * (1.0 - once);
-        let gain = estimate(share.min(1.0 - REST));
-        (share >= WORTH).then_some(Restarts { group: at, starts, gain })
-    };
-    let all = run.groups.iter().enumerate().filter_map(of);
+    let groups = run.groups.iter().enumerate();
+    let rows = groups.flat_map(|(at, group)| (0..group.run.stages.len()).map(move |row| (at, row)));
+    let all = rows.filter_map(|(group, row)| restarts_of(run, group, row));
     all.max_by(|one, other| one.gain.total_cmp(&other.gain))
+}
+
+/// Returns what is known of the starts of one row of a group.
+fn restarts_of(run: &Run, at: usize, row: usize) -> Option<Restarts> {
+    let group = &run.groups[at];
+    let stage = &group.run.stages[row];
+    let (name, wall_ns, forks_ns) = match group.is_single() {
+        true => (&group.name, group.run.wall_ns, forks_ns(run, group)),
+        false => (&stage.label, stage.wall_ns, 0),
+    };
+    let saves_work = programs::in_one_process(name)?.saves_work;
+    let starts = Starts::of_row(group, row).filter(|starts| saves_work || starts.is_much())?;
+    let times = group.times_of(row) as f64;
+    let part = match saves_work {
+        true => 1.0 - ONCE / times,
+        false => starts.share() * (1.0 - 1.0 / times),
+    };
+    let share = run.share(wall_ns) * part + run.share(forks_ns) * (1.0 - 1.0 / times);
+    // What is behind it in a pipeline may need as long.
+    let bound = limits::without_stage(&group.run, row).filter(|_| !group.is_single());
+    let gain = estimate(share.min(1.0 - REST)).min(bound.unwrap_or(f64::INFINITY));
+    (share >= WORTH).then_some(Restarts { group: at, row, starts, gain })
 }
 
 /// Returns the time that the shell of a loop took to start the processes of a group, and nearly no others:
@@ -64,7 +78,7 @@ fn forks_ns(run: &Run, group: &FoundGroup) -> u64 {
 pub(crate) fn one_process(run: &Run) -> Option<Advice> {
     let found = restarts(run)?;
     let group = &run.groups[found.group];
-    let stage = group.first_stage.or(group.inside);
+    let stage = group.first_stage.map(|first| first + found.row).or(group.inside);
     let (kind, gain) = (AdviceKind::OneProcess, Gain::About(found.gain));
     Some(Advice { kind, stage: Some(stage?), pipe: None, gain })
 }
@@ -109,6 +123,23 @@ mod tests {
         assert_eq!(gain("git push ...", 30), None, "there is no list to give it");
         assert!(gain("python3 -c ...", 20) > Some(2.0));
         assert_eq!(gain("mytool ...", 300), None);
+    }
+
+    /// Twenty node -e took 1.6 s, and piped into `paste -sd+ | bc` they got no advice: the pipeline ran
+    /// once.
+    #[test]
+    fn a_loop_that_is_piped_into_others_is_one_too() {
+        let mut run = run("node -e ...", 20);
+        run.stages.push(made::stage("paste -sd+", [2, 0, 990]));
+        run.groups[0].run.stages = run.stages.clone();
+        run.groups[0].instances = 1;
+        (run.groups[0].first_stage, run.groups[0].spread.sum_ns) = (Some(3), 1800 * MS);
+        let found = restarts(&run).expect("starts");
+        assert_eq!((found.group, found.row, found.starts.each_ns / MS), (0, 0, 90));
+        assert!(found.gain > 1.5, "{}", found.gain);
+        assert_eq!(one_process(&run).and_then(|advice| advice.stage), Some(3));
+        run.groups[0].run.stages[0].processes = 6;
+        assert_eq!(restarts(&run), None);
     }
 
     /// 500 files, each hashed by a git of its own, took 1.35 s, and all by one 32 ms.

@@ -2,6 +2,7 @@
 
 use super::{Evidence, Pipe, Run, Stage};
 use crate::graph::WallSpan;
+use crate::programs;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -14,6 +15,8 @@ const BRIEF_NS: u64 = 6_000_000;
 const TICK_NS: u64 = 10_000_000;
 /// So does a process that uses more CPU time.
 const START_NS: u64 = 4_000_000;
+/// What waits for the disk for a larger part of its time (a quarter) does not only start.
+const SOME_DISK: u64 = 4;
 
 /// A pipeline, or a single command, that was found in a run.
 #[derive(Clone, Debug, Default)]
@@ -147,7 +150,8 @@ impl FoundGroup {
         self.starts_others && self.is_single()
     }
 
-    /// Whether it ran often, and for so short a time that starting its processes is what it took.
+    /// Whether it ran often, and for so short a time that starting its processes is what it took. Samples
+    /// hardly meet the brief waits for a disk: of what flushes it is known that it has them.
     pub fn is_starting(&self) -> bool {
         let each_ns = self.spread.sum_ns / self.instances.max(1);
         let processes = self.instances * self.run.stages.len() as u64;
@@ -158,7 +162,12 @@ impl FoundGroup {
         let own_ns = each_ns.saturating_sub(queue_ns / self.instances.max(1));
         let brief = own_ns <= BRIEF_NS * self.run.stages.len() as u64;
         let idles = self.run.stages.iter().any(|stage| stage.times.idle_ns() * 2 > stage.wall_ns);
-        processes >= OFTEN && brief && cpu_ns <= START_NS && !idles
+        let flushes = |stage: &Stage| {
+            let own_ns = stage.wall_ns.saturating_sub(stage.times.queue_ns);
+            programs::flushes(&stage.label) || stage.times.disk_ns * SOME_DISK > own_ns
+        };
+        let flushes = self.run.stages.iter().any(flushes);
+        processes >= OFTEN && brief && cpu_ns <= START_NS && !idles && !flushes
     }
 
     /// Whether the times of its instances are known one by one.
@@ -175,6 +184,14 @@ impl FoundGroup {
             // It is cut to ticks.
             Some(waited) => (waited.cpu_ns.max(seen_ns), waited.evidence),
             None => (seen_ns, Evidence::LowerBound),
+        }
+    }
+
+    /// Returns how often the command of one of its rows ran.
+    pub fn times_of(&self, row: usize) -> u64 {
+        match self.is_single() {
+            true => self.instances,
+            false => self.run.stages.get(row).map_or(0, |stage| stage.processes),
         }
     }
 

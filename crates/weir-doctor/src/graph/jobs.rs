@@ -18,6 +18,8 @@ pub struct Jobs {
     pub most_ns: u64,
     /// Whether they were those of a build below it.
     pub below: bool,
+    /// Whether the tool has pools that hold jobs back (ninja), and not `.NOTPARALLEL`.
+    pub pools: bool,
 }
 
 /// Returns the jobs of the build tool that was started first; `None` where there is none that ran two.
@@ -49,7 +51,8 @@ pub fn jobs(seen: &[SeenProcess]) -> Option<Jobs> {
         running += change;
         since_ns = at_ns;
     }
-    (jobs.len() > 1).then_some(Jobs { most, asked, any_ns, most_ns, below })
+    let pools = is(&seen[first].program, Fact::Pools);
+    (jobs.len() > 1).then_some(Jobs { most, asked, any_ns, most_ns, below, pools })
 }
 
 fn most(changes: &[(u64, i64)]) -> u64 {
@@ -113,10 +116,23 @@ mod tests {
         ];
         let found = jobs(&seen).expect("a build");
         assert_eq!((found.most, found.asked, found.most_ns / MS), (3, Some(3), 500));
-        assert!(!found.below, "cc c.c is a job of the first");
+        assert!(!found.below && !found.pools, "cc c.c is a job of the first");
         let mut seen = seen;
         seen[0].executed = String::from("make -j2");
         assert_eq!(jobs(&seen).map(|found| found.asked), Some(None), "the environment said more");
+    }
+
+    /// "or .NOTPARALLEL is set" was said of a ninja whose pool had a depth of 1.
+    #[test]
+    fn a_ninja_has_pools() {
+        let seen = [
+            process(None, "ninja -j2", (0, 1000)),
+            process(Some(0), "cc a.c", (0, 500)),
+            process(Some(0), "cc b.c", (500, 1000)),
+        ];
+        let found = jobs(&seen).expect("a build");
+        assert!(found.pools);
+        assert_eq!((found.most, found.asked), (1, Some(2)));
     }
 
     #[test]

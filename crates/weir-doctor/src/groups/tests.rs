@@ -160,7 +160,7 @@ fn more_jobs_help_where_as_many_as_may_ran_and_cpus_were_idle() {
         let mut run = three();
         run.host.idle_cpus = idle;
         let (any_ns, most_ns, below) = (1000 * MS, most_ms * MS, false);
-        let jobs = Jobs { most: 2, asked, any_ns, most_ns, below };
+        let jobs = Jobs { most: 2, asked, any_ns, most_ns, below, pools: false };
         more_jobs(&run, jobs)
     };
     assert_eq!(of(Some(0.1), Some(2), 900), Some(MoreJobs::CpusFull));
@@ -283,6 +283,14 @@ fn what_sleeps_or_waits_for_most_of_its_time_is_not_starting() {
     // On a busy host each waits for a CPU.
     group.run.stages[0].times.queue_ns = 500 * MS;
     assert!(group.is_starting());
+    // Beside it, samples met few of the flushes: `insert` took 22 ms each, and `select 1` 5 ms.
+    group.run.stages[0].times.disk_ns = 100 * MS;
+    assert!(!group.is_starting());
+    group.run.stages[0].times.disk_ns = 0;
+    for (label, starts) in [("sqlite3 b.db", false), ("dd oflag=dsync", false), ("dd bs=1", true)] {
+        group.run.stages[0].label = String::from(label);
+        assert_eq!(group.is_starting(), starts, "{label}");
+    }
 }
 
 /// `exec 3> >(logger)` ran as long as the script, and had all of its time.

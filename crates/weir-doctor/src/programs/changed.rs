@@ -153,10 +153,11 @@ pub fn parallel(label: &str, has: &dyn Fn(&str) -> bool) -> Option<String> {
 /// The option of ssh for a cipher that CPUs with AES instructions are fastest at.
 pub const AES_CIPHER: &str = "-c aes128-gcm@openssh.com";
 
-/// Returns the command without the option that makes it write or read in small pieces.
-pub fn with_buffer(label: &str) -> Option<String> {
+/// Returns the command without the option that makes it write in small pieces; `reads`: that makes it
+/// read so.
+pub fn with_buffer(label: &str, reads: bool) -> Option<String> {
     let command = Command::read(label)?;
-    let flags = small_by(command.program())?;
+    let flags = small_by(command.program(), reads)?;
     // Behind the first operand an option may be an argument of a script.
     let options = command.arguments().take_while(|word| word.starts_with('-'));
     let at = 1 + options.into_iter().position(|word| flags.contains(&word))?;
@@ -182,10 +183,11 @@ pub fn line_buffered(label: &str) -> Option<String> {
     })
 }
 
-/// Returns the options that make a program write or read in small pieces.
-pub(super) fn small_by(program: &str) -> Option<&'static [&'static str]> {
+/// Returns the options that make a program write in small pieces; `reads`: that make it read so.
+pub(super) fn small_by(program: &str, reads: bool) -> Option<&'static [&'static str]> {
     table::find(program, |fact| match fact {
-        Fact::SmallBy(flags) => Some(*flags),
+        Fact::SmallBy(flags) if !reads => Some(*flags),
+        Fact::SmallReadsBy(flags) => Some(*flags),
         _ => None,
     })
 }
@@ -251,11 +253,14 @@ mod tests {
 
     #[test]
     fn an_option_against_buffering_is_left_out() {
-        assert_eq!(with_buffer("python3 -u emit.py"), some("python3 emit.py"));
-        assert_eq!(with_buffer("grep --line-buffered 'a  b'"), some("grep 'a  b'"));
-        assert_eq!(with_buffer("X='a  b' grep --line-buffered x"), some("X='a  b' grep x"));
-        assert_eq!(with_buffer("python3 emit.py -u"), None, "that is the script's");
-        assert_eq!(with_buffer("while read x; do echo; done"), None);
+        let writes = |label| with_buffer(label, false);
+        assert_eq!(writes("python3 -u emit.py"), some("python3 emit.py"));
+        assert_eq!(writes("grep --line-buffered 'a  b'"), some("grep 'a  b'"));
+        assert_eq!(writes("X='a  b' grep --line-buffered x"), some("X='a  b' grep x"));
+        assert_eq!(writes("python3 emit.py -u"), None, "that is the script's");
+        assert_eq!(writes("while read x; do echo; done"), None);
+        assert_eq!(with_buffer("python3 -u emit.py", true), None, "it reads as before");
+        assert_eq!(with_buffer("sed -u p", true), some("sed p"));
     }
 
     #[test]

@@ -9,37 +9,47 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Returns what to do instead of starting these programs (the most frequent first) again and again.
-/// `starter` is the program that starts them.
+/// Returns what to do instead of starting these programs (the most frequent first) again and again;
+/// `None` where nothing is known that does the same. `starter` is the program that starts them.
 pub fn instead_of_processes<'a>(
     label: &str,
     starter: &str,
     programs: impl Iterator<Item = &'a str>,
-) -> String {
+) -> Option<String> {
+    let programs: Vec<&str> = programs.collect();
+    let in_one = programs.first().and_then(|most| in_one_of(label, most));
     match split(label) {
         // With -n, xargs forgets -I and passes on the braces.
         Some(("xargs", words)) if replaces_words(&words) => {
-            return String::from(
+            return Some(String::from(
                 "many arguments for each shell (xargs -n 100 sh -c 'for i; do ...; done' sh)",
-            );
+            ));
         }
         Some(("xargs" | "parallel", _)) => {
-            return String::from(
+            return Some(String::from(in_one.unwrap_or(
                 "more arguments for each process, if it takes several (xargs -n 100)",
-            );
+            )));
         }
         Some(("find", words)) if words.iter().any(|word| is_semicolon(word)) => {
-            return String::from(with_plus(&words));
+            return Some(String::from(with_plus(&words)));
         }
         _ => {}
     }
     let program = program_name(label).unwrap_or(starter);
     if runs_others(program) && !is_shell(program) {
-        return String::from(match starts_anything(program) {
+        return Some(String::from(match starts_anything(program) {
             true => "one recipe for many files",
             false => "what the program can do itself, or more work for each process",
-        });
+        }));
     }
+    if let Some(way) = in_one {
+        return Some(String::from(way));
+    }
+    in_a_loop(starter, &programs)
+}
+
+/// Returns what a loop of a shell can do instead of starting these programs.
+fn in_a_loop(starter: &str, programs: &[&str]) -> Option<String> {
     // Other shells print nothing for `$(<file)`, and take the rest as it stands. What has the name
     // of its script may be any shell.
     let knows_more = matches!(starter, "bash" | "ksh" | "mksh" | "zsh");
@@ -47,10 +57,33 @@ pub fn instead_of_processes<'a>(
         Fact::InShell(way, each) if *each || knows_more => Some(*way),
         _ => None,
     };
-    let known = programs.filter_map(|program| table::find(program, in_shell));
+    let known = programs.iter().filter_map(|program| table::find(program, in_shell));
     let mut ways: Vec<&str> = known.take(2).collect();
-    ways.extend(["awk for the whole loop", "or xargs -n 100 to start fewer"]);
-    ways.join(", ")
+    let all = |fact| programs.iter().all(|program| is_shell(program) || table::is(program, fact));
+    if all(Fact::ByAwk) {
+        ways.push("awk for the whole loop");
+    }
+    // Shells have no arguments that a list could be.
+    if all(Fact::TakesMany) && programs.iter().any(|program| !is_shell(program)) {
+        ways.push("xargs -n 100 to start fewer");
+    }
+    let (last, before) = ways.split_last()?;
+    Some(match before {
+        [] => String::from(*last),
+        _ => format!("{}, or {last}", before.join(", ")),
+    })
+}
+
+/// Returns what does in one process what a text starts this program for again and again.
+fn in_one_of(label: &str, program: &str) -> Option<&'static str> {
+    table::find(program, |fact| match fact {
+        Fact::InOne(way) => Some(*way),
+        Fact::ForMany(ways) => {
+            let is_typed = |name: &str| label.contains(&format!("{program} {name} "));
+            ways.iter().find(|(name, ..)| is_typed(name)).map(|(_, way, _)| *way)
+        }
+        _ => None,
+    })
 }
 
 /// Whether a word of `find` ends the command of its `-exec`.
@@ -93,7 +126,7 @@ pub fn in_one_pass(program: &str) -> Option<&'static str> {
 /// Returns what lets a program wait once for the disk instead of after each write.
 pub fn flush_once(label: &str) -> &'static str {
     let way = |fact: &Fact| match fact {
-        Fact::FlushOnce(way) => Some(*way),
+        Fact::FlushOnce(way, _) => Some(*way),
         _ => None,
     };
     program_name(label)
@@ -163,12 +196,13 @@ pub fn buffering(label: &str, program: &str, reads: bool) -> String {
         "use awk in place of the shell's read, which takes one byte a call from a pipe";
     let shell = is_shell(program);
     let (program, arguments) = split(label).unwrap_or(("", Vec::new()));
-    let flags = small_by(program).unwrap_or_default();
+    let flags = small_by(program, reads).unwrap_or_default();
     if flags.iter().any(|flag| arguments.contains(flag)) {
         return format!("leave out {}", flags[0]);
     }
     let larger = |fact: &Fact| match fact {
         Fact::LargerBy(way) => Some(*way),
+        Fact::LargerWritesBy(way) if !reads => Some(*way),
         _ => None,
     };
     String::from(match program {
@@ -210,7 +244,7 @@ mod tests {
     /// blocks of another size are skipped and counted as such.
     #[test]
     fn what_is_advised_does_not_change_what_is_done() {
-        let of = |label| instead_of_processes(label, "", [].into_iter());
+        let of = |label| instead_of_processes(label, "", [].into_iter()).expect("a way");
         assert!(of("xargs -n1 basename").contains("if it takes several"), "{}", of("xargs -n1"));
         for label in ["xargs -I{} cp {} d", "xargs -I {} cp {} d", "xargs --replace cp {} d"] {
             assert!(of(label).contains("sh -c 'for i; do ...; done' sh"), "{}", of(label));
@@ -232,13 +266,14 @@ mod tests {
     /// `sh -c 'gzip "$1"' sh {} +` packs one file of many and says nothing; `cp {} d +` is refused.
     #[test]
     fn find_is_told_to_give_many_files_to_what_can_take_them() {
-        let of = |label| instead_of_processes(label, "find", ["gzip"].into_iter());
+        let of =
+            |label| instead_of_processes(label, "find", ["gzip"].into_iter()).unwrap_or_default();
         assert!(of("find . -exec gzip {} \\;").starts_with("-exec with + at its end instead"));
         for label in ["find . -exec sh -c 'gzip \"$1\"' sh {} \\;", "find -exec bash -ec x {} ;"] {
             assert!(of(label).contains("sh -c 'for i; do ...; done' sh {} +"), "{}", of(label));
         }
         assert!(of("find . -exec cp {} d ';'").contains("cp -t DIR {} +"));
-        assert!(of("find . -exec sh loop.sh {} +").starts_with("awk for the whole loop"));
+        assert!(of("find . -exec sh loop.sh {} +").starts_with("xargs -n 100"));
         // `grep -q x {} + -print` prints the names of all files.
         for label in
             ["find . -exec grep -q x {} \\; -print", "find . -exec a {} \\; -exec b {} \\;"]
@@ -253,20 +288,47 @@ mod tests {
     #[test]
     fn only_what_a_shell_knows_is_advised() {
         let by = |label, starter| {
-            instead_of_processes(label, starter, ["cat", "basename", "date"].into_iter())
+            let programs = ["cat", "basename", "expr"].into_iter();
+            instead_of_processes(label, starter, programs).expect("a way")
         };
         let of = |starter| by("sh x", starter);
         for label in ["loop.sh (the script itself)", "./loop.sh"] {
             let said = by(label, "loop.sh");
-            assert!(said.starts_with("${i##*/} in place of basename, awk"), "{said}");
+            assert!(said.starts_with("${i##*/} in place of basename, $((...))"), "{said}");
         }
         assert_eq!(by("make -s", "sh"), "one recipe for many files");
         assert!(by("/usr/bin/python3 a.py", "python3").starts_with("what the program can do"));
         assert!(by("for i in *; do cat; done", "bash").starts_with("$(<file) in place of cat"));
         assert!(of("bash").starts_with("$(<file) in place of cat, ${i##*/}"), "{}", of("bash"));
         for plain in ["sh", "dash"] {
-            assert!(of(plain).starts_with("${i##*/} in place of basename, awk"), "{}", of(plain));
+            assert!(of(plain).starts_with("${i##*/} in place of basename, $("), "{}", of(plain));
         }
+    }
+
+    /// "awk for the whole loop, or xargs -n 100" was said of loops over git commit, git blame, `git log
+    /// -1 -- "$f"` and sqlite3, of which neither does the same.
+    #[test]
+    fn a_loop_is_told_what_does_the_same_as_its_programs() {
+        let of = |label, programs: &[&'static str]| {
+            instead_of_processes(label, "bash", programs.iter().copied())
+        };
+        let said = |text: &str| Some(String::from(text));
+        let bash = "bash x.sh (the script itself)";
+        assert_eq!(of(bash, &["cut", "sed", "bash"]), said("awk for the whole loop"));
+        assert_eq!(
+            of(bash, &["expr", "wc"]),
+            said("$((...)) in place of expr or bc, or awk for the whole loop")
+        );
+        assert_eq!(of(bash, &["md5sum", "rm"]), said("xargs -n 100 to start fewer"));
+        for programs in
+            [&["git", "wc"][..], &["git"], &["sqlite3"], &["mytool"], &["md5sum", "git"]]
+        {
+            assert_eq!(of(bash, programs), None, "{programs:?}");
+        }
+        let log = "while read -r f; do echo $(git log -1 -- \"$f\"); done";
+        assert_eq!(of(log, &["git"]), said("one git log --name-only for all paths"));
+        assert_eq!(of("xargs -n1 git log -1 --", &["git"]), of(log, &["git"]));
+        assert!(of(bash, &["python3"]).is_some_and(|way| way.starts_with("one python for all")));
     }
 
     #[test]
@@ -276,6 +338,19 @@ mod tests {
         assert!(of("/usr/bin/git -C dir -c a=b cat-file -s x").contains("--batch"));
         assert!(of("python3.11 x.py").starts_with("one python for all"));
         assert_eq!((of("git push"), of("git"), of("mytool x")), ("", "", ""));
+    }
+
+    /// `perl -e 'while(sysread(STDIN,$b,1)){...}'` was told to leave `$|` unset (2.9x), and
+    /// `os.read(0,1)` to leave out flush=True: neither reads a byte more by that.
+    #[test]
+    fn what_reads_a_byte_a_call_is_not_told_how_to_write() {
+        for label in ["perl -e 'sysread(...)'", "python3 -c 'os.read(0,1)'", "python3 -u x.py"] {
+            let hint = buffering(label, "", true);
+            assert!(hint.starts_with("let it read in larger blocks"), "{label}: {hint}");
+        }
+        assert_eq!(buffering("perl -e '$|=1'", "perl", false), "leave $| unset");
+        assert_eq!(buffering("sed -u p", "sed", true), "leave out -u");
+        assert!(buffering("python3 x.py", "python3", false).starts_with("let it buffer"));
     }
 
     #[test]

@@ -22,10 +22,15 @@ pub enum StatusMeaning {
 pub(crate) enum Fact {
     /// Its speed depends on the locale.
     Locale,
+    /// It does so with one of these letters as an option, or with one of these texts in a word.
+    LocaleWith(&'static str, &'static [&'static str]),
+    /// It does so, unless it compares numbers.
+    LocaleOfKeys,
     /// It works on a file from beginning to end; this does in one pass what many of them do.
     OnePass(&'static str),
-    /// It waits for the disk after each piece of work, unless it is told to do this.
-    FlushOnce(&'static str),
+    /// It waits for the disk after each piece of work, unless it is told to do this: with this text in
+    /// a word, or, where that is empty, whatever it is told.
+    FlushOnce(&'static str, &'static str),
     /// It begins to write only when it has read everything, and takes time for that.
     Gathers,
     /// It ends with its input, and writes little before.
@@ -42,6 +47,8 @@ pub(crate) enum Fact {
     Builds,
     /// What it starts is no part of its own work.
     RunsOthers,
+    /// It stops what it runs at each call or line of it: the time is that of the stops.
+    Traces,
     /// It starts others and waits for them.
     Organizes,
     /// Alone, it is run as a script: what it starts is found from outside.
@@ -53,10 +60,14 @@ pub(crate) enum Fact {
     RunsJobs(bool),
     /// It runs one job at a time unless it is told otherwise.
     OneJob,
+    /// A pool in its file may hold jobs back.
+    Pools,
     /// It packs a file or a stream, or unpacks it with `-d`.
     Packer,
     /// It unpacks one.
     Unpacker,
+    /// It unpacks an archive that it extracts or lists, by a program for that.
+    Archiver,
     /// It takes tens of milliseconds to start.
     StartsSlowly,
     /// It spends its CPU time on encryption.
@@ -73,10 +84,14 @@ pub(crate) enum Fact {
     AsksHost,
     /// It has an option for threads.
     Threads(Threads),
-    /// It writes or reads in small pieces by one of these options.
+    /// It writes in small pieces by one of these options.
     SmallBy(&'static [&'static str]),
+    /// It also reads in small pieces by one of these options.
+    SmallReadsBy(&'static [&'static str]),
     /// What lets it transfer more at once, where no option keeps it from that.
     LargerBy(&'static str),
+    /// What lets it write more at once: how it reads is decided elsewhere.
+    LargerWritesBy(&'static str),
     /// The option that passes on each line at once, unless it has one of these letters or options.
     /// Without such an option, `stdbuf` does it.
     EachLine(&'static str, &'static str, &'static [&'static str]),
@@ -88,6 +103,10 @@ pub(crate) enum Fact {
     Packs(&'static [&'static str]),
     /// What a shell does in its place without a process; the flag says whether each shell can.
     InShell(&'static str, bool),
+    /// awk can do what it does to a line or a word.
+    ByAwk,
+    /// One of it with many arguments does what many of it with one argument each do.
+    TakesMany,
     /// What its start takes.
     Loads(Load),
     /// What does in one process what many of its commands do, by the name of the command; the flag
@@ -130,6 +149,8 @@ const UNPACKED: &str = "unpack the file once";
 const FED: &str = "change the program that feeds it or starts it";
 const FLUSH: Fact = Fact::Flushes("fflush() in its program");
 const NO_FLUSH: &str = "leave out fflush() and -W interactive";
+/// Other patterns take as long by bytes.
+const GREP_LOCALE: Fact = Fact::LocaleWith("i", &["--ignore-case", "[[:", "\\w"]);
 const GREP_LEAVES: Fact =
     Fact::LeavesWith("qmlL", &["--quiet", "--silent", "--max-count", "--files-with"]);
 const AWK_LEAVES: Fact = Fact::LeavesWith("f", &["exit", "getline"]);
@@ -140,10 +161,11 @@ const GREP_LINES: Fact = Fact::EachLine(
 );
 
 use Fact::{
-    Answers, AsksHost, BecomesNext, Builds, EachLine, Encrypts, EndsWithInput, FlushOnce, Flushes,
-    ForMany, Gathers, InOne, InShell, KeepsPace, LargerBy, Leaves, LeavesWith, Loads, Locale,
-    OneJob, OnePass, Organizes, OwnBuffer, PaceWith, Packer, Packs, PosixShell, RateIs,
-    RunAsScript, RunsJobs, RunsOthers, Shell, SmallBy, StartsSlowly, Unpacker,
+    Answers, Archiver, AsksHost, BecomesNext, Builds, ByAwk, EachLine, Encrypts, EndsWithInput,
+    FlushOnce, Flushes, ForMany, Gathers, InOne, InShell, KeepsPace, LargerBy, LargerWritesBy,
+    Leaves, LeavesWith, Loads, Locale, LocaleOfKeys, OneJob, OnePass, Organizes, OwnBuffer,
+    PaceWith, Packer, Packs, Pools, PosixShell, RateIs, RunAsScript, RunsJobs, RunsOthers, Shell,
+    SmallBy, SmallReadsBy, StartsSlowly, TakesMany, Traces, Unpacker,
 };
 
 /// The rows. Names of one row are divided by blanks.
@@ -151,50 +173,59 @@ use Fact::{
 const PROGRAMS: &[(&str, &[Fact])] = &[
     // Text.
     ("grep egrep fgrep", &[
-        Locale, OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch), GREP_LINES,
+        ByAwk, GREP_LOCALE, OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch), GREP_LINES,
         SmallBy(&["--line-buffered"]), EndsWithInput,
     ]),
     ("rg", &[OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch), EndsWithInput]),
     ("zgrep ag", &[GREP_LEAVES, Answers(1, NoMatch)]),
     ("zegrep zfgrep bzgrep xzgrep zstdgrep ack ugrep pgrep", &[Answers(1, NoMatch)]),
-    ("awk", &[Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH]),
-    ("gawk", &[Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH, StartsSlowly]),
-    ("mawk", &[OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH]),
-    ("nawk", &[AWK_LEAVES]),
+    ("awk", &[ByAwk, Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH]),
+    ("gawk", &[
+        ByAwk, Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH, StartsSlowly,
+    ]),
+    ("mawk", &[ByAwk, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH]),
+    ("nawk", &[ByAwk, AWK_LEAVES]),
     ("sed", &[
-        Locale, OnePass(BY_AWK), LeavesWith("fi", &["q", "Q"]),
-        EachLine("-u", "", &["-u", "--unbuffered", "-n"]), SmallBy(&["-u", "--unbuffered"]),
+        ByAwk, Locale, OnePass(BY_AWK), LeavesWith("fi", &["q", "Q"]),
+        EachLine("-u", "", &["-u", "--unbuffered", "-n"]), SmallReadsBy(&["-u", "--unbuffered"]),
     ]),
     ("jq", &[
         OnePass("one jq for all that is sought"), LeavesWith("n", &["limit", "first", "halt"]),
         EachLine("--unbuffered", "s", &["--unbuffered", "--slurp"]), StartsSlowly,
     ]),
-    ("sort", &[Locale, Gathers]),
+    ("sort", &[LocaleOfKeys, Gathers]),
     ("gsort tac shuf sponge tsort column", &[Gathers]),
     ("join comm", &[Locale]),
-    ("uniq", &[Locale, EachLine("", "", &[])]),
-    ("tr", &[Locale, EachLine("", "", &[]), LargerBy(FED)]),
-    ("cut", &[Locale, OnePass(BY_AWK), EachLine("", "", &[]), LargerBy(FED)]),
-    ("wc", &[Locale, OnePass(BY_AWK), EndsWithInput]),
-    ("head", &[OnePass(BY_AWK), Leaves, LargerBy(FED)]),
-    ("tail", &[LargerBy(FED), EndsWithInput]),
-    ("cat", &[OnePass(BY_AWK), InShell("$(<file) in place of cat", false)]),
+    ("uniq", &[ByAwk, Locale, EachLine("", "", &[])]),
+    ("tr", &[ByAwk, EachLine("", "", &[]), LargerBy(FED)]),
+    ("cut", &[ByAwk, Locale, OnePass(BY_AWK), EachLine("", "", &[]), LargerBy(FED)]),
+    ("wc", &[ByAwk, Locale, OnePass(BY_AWK), EndsWithInput]),
+    ("head", &[ByAwk, OnePass(BY_AWK), Leaves, LargerBy(FED)]),
+    ("tail", &[ByAwk, LargerBy(FED), EndsWithInput]),
+    ("cat", &[ByAwk, TakesMany, OnePass(BY_AWK), InShell("$(<file) in place of cat", false)]),
     ("cmp", &[Answers(1, Different), EndsWithInput]),
-    ("sum cksum b2sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum", &[EndsWithInput]),
+    ("sum cksum b2sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum", &[
+        EndsWithInput, TakesMany,
+    ]),
+    ("rm rmdir mkdir touch chmod chown chgrp stat file du ls", &[TakesMany]),
     ("diff zdiff zcmp xzdiff bzdiff diff3 sdiff", &[Answers(1, Different)]),
     ("less more fzf", &[Leaves]),
     // Compressors; which other one does the same on several CPUs is in `parallel_form`.
-    ("gzip zstd", &[OnePass(UNPACKED), Packer]),
-    ("zcat gunzip bzcat bunzip2 xzcat unxz zstdcat unzstd unpigz lz4cat unlz4", &[Unpacker]),
-    ("bzip2 lz4 lzma pbzip2 lbzip2", &[Packer]),
+    ("gzip zstd", &[OnePass(UNPACKED), Packer, TakesMany]),
+    ("zcat gunzip bzcat bunzip2 xzcat unxz zstdcat unzstd unpigz lz4cat unlz4", &[
+        Unpacker, TakesMany,
+    ]),
+    ("bzip2 lz4 lzma pbzip2 lbzip2", &[Packer, TakesMany]),
     ("xz", &[
-        OnePass(UNPACKED), Packer, Fact::Threads(Threads { short: "-T", long: "--threads", ..THREADS }),
+        OnePass(UNPACKED), Packer, TakesMany,
+        Fact::Threads(Threads { short: "-T", long: "--threads", ..THREADS }),
     ]),
     // It unpacks on one CPU.
-    ("pigz", &[Packer, Fact::Threads(Threads {
+    ("pigz", &[Packer, TakesMany, Fact::Threads(Threads {
         short: "-p", long: "--processes", usual: None, not_with: Some('d'), ..THREADS
     })]),
     ("bgzip", &[Fact::Threads(Threads { short: "-@", long: "--threads", ..THREADS })]),
+    ("tar bsdtar", &[Archiver]),
     // Genomes.
     ("minimap2", &[Fact::Threads(Threads {
         short: "-t", long: "--threads", usual: Some(3), ..THREADS
@@ -213,9 +244,9 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
         "view", "filter", "norm", "annotate", "call", "concat", "merge", "sort", "mpileup",
     ])]),
     // Copies, and over a network.
-    ("dd", &[Leaves, FlushOnce("conv=fsync in place of oflag=sync or oflag=dsync")]),
-    ("sqlite3", &[FlushOnce("one transaction for many rows (begin; ... commit;)")]),
-    ("psql", &[FlushOnce("one transaction for many rows (psql -1)")]),
+    ("dd", &[Leaves, FlushOnce("conv=fsync in place of oflag=sync or oflag=dsync", "sync")]),
+    ("sqlite3", &[FlushOnce("one transaction for many rows (begin; ... commit;)", "")]),
+    ("psql", &[FlushOnce("one transaction for many rows (psql -1)", "")]),
     ("pv", &[PaceWith("L", "--rate-limit"), RateIs("L", "--rate-limit")]),
     ("mbuffer", &[PaceWith("rR", ""), RateIs("r", "")]),
     ("cstream", &[PaceWith("t", ""), RateIs("t", "")]),
@@ -227,23 +258,24 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     // Shells, and what they have of their own.
     ("sh bash dash ash ksh mksh zsh", &[PosixShell]),
     ("busybox fish", &[Shell]),
-    ("basename", &[InShell("${i##*/} in place of basename", true)]),
-    ("dirname", &[InShell("${i%/*} in place of dirname", true)]),
-    ("expr", &[InShell("$((...)) in place of expr or bc", true), Answers(1, Empty)]),
-    ("bc", &[InShell("$((...)) in place of expr or bc", true)]),
-    ("seq", &[InShell("{1..9} in place of seq", false)]),
+    ("basename", &[ByAwk, InShell("${i##*/} in place of basename", true)]),
+    ("dirname", &[ByAwk, InShell("${i%/*} in place of dirname", true)]),
+    ("expr", &[ByAwk, InShell("$((...)) in place of expr or bc", true), Answers(1, Empty)]),
+    ("bc", &[ByAwk, InShell("$((...)) in place of expr or bc", true)]),
+    ("seq", &[ByAwk, InShell("{1..9} in place of seq", false)]),
     ("date", &[InShell("printf '%(%F %T)T' in place of date", false)]),
-    ("test", &[Leaves, Answers(1, False)]),
-    ("[ [[", &[Answers(1, False)]),
-    ("read true false echo printf exit sleep : expect", &[Leaves]),
+    ("test", &[ByAwk, Leaves, Answers(1, False)]),
+    ("[ [[", &[ByAwk, Answers(1, False)]),
+    ("true false echo printf :", &[ByAwk, Leaves]),
+    ("read exit sleep expect", &[Leaves]),
     ("builtin command exec", &[BecomesNext]),
     // What is asked about the host, or whether a file is a link.
     ("which readlink kill pkill killall pidof getent id mountpoint", &[AsksHost]),
     ("pkg-config tty tput systemctl dpkg rpm", &[AsksHost]),
     // What starts others.
     ("make gmake", &[Builds, RunAsScript, RunsJobs(false), OneJob]),
-    ("ninja", &[Builds, RunAsScript, RunsJobs(false)]),
-    ("samu", &[Builds, RunsJobs(false)]),
+    ("ninja", &[Builds, RunAsScript, RunsJobs(false), Pools]),
+    ("samu", &[Builds, RunsJobs(false), Pools]),
     ("just", &[Builds, RunAsScript]),
     ("cmake", &[Builds]),
     ("xargs parallel", &[Organizes, RunsJobs(true)]),
@@ -255,15 +287,16 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("time sudo", &[Organizes, RunsOthers]),
     ("timeout", &[Organizes, RunsOthers, Leaves, Answers(124, TimeOver)]),
     ("unshare chroot", &[RunsOthers, BecomesNext]),
-    ("doas su runuser script flock strace perf", &[RunsOthers]),
+    ("doas su runuser script flock", &[RunsOthers]),
+    ("strace ltrace gdb perf valgrind", &[RunsOthers, Traces]),
     ("tini dumb-init docker-init catatonit", &[RunsOthers]),
     ("perl", &[
-        RunsOthers, StartsSlowly, LargerBy("leave $| unset"), Flushes("$| = 1 in its program"),
+        RunsOthers, StartsSlowly, LargerWritesBy("leave $| unset"), Flushes("$| = 1 in its program"),
         OwnBuffer,
     ]),
     ("python", &[
         RunsOthers, StartsSlowly, SmallBy(&["-u"]), Flushes("python -u"), OwnBuffer,
-        LargerBy("let it buffer (no flush=True, no PYTHONUNBUFFERED)"),
+        LargerWritesBy("let it buffer (no flush=True, no PYTHONUNBUFFERED)"),
         Loads(Load::PerByteNs(45)), InOne("one python for all, which loads its modules once"),
     ]),
     ("ruby", &[

@@ -8,7 +8,7 @@ use weir_command::units::words::{
 use weir_command::units::{capacity, seconds};
 use weir_command::widths::cut;
 use weir_doctor::advice::{AdviceKind, Advised, Filter, Gain, Rereads, Restarts, Scarcity};
-use weir_doctor::facts::Run;
+use weir_doctor::facts::{Evidence, Run};
 use weir_doctor::programs::{EachLine, Instead, each_line, takes_a_list, with_grep};
 
 /// What must hold of a filter that comes before a stage which changes lines.
@@ -171,8 +171,10 @@ fn filter_first(run: &Run, advised: &Advised, position: usize, name: &str) -> Op
 /// `one python for all, which loads its modules once: python3 was started 25 times, about 0.18s each`.
 fn one_process(run: &Run, way: &str, found: &Restarts) -> Option<String> {
     let group = run.groups.get(found.group)?;
-    let program = group.run.stages.first().map(|stage| stage.program.as_str())?;
-    let (about, times) = (mark_word(group.instances_evidence), count(group.instances));
+    let program = group.run.stages.get(found.row).map(|stage| stage.program.as_str())?;
+    // Of a row of a pipeline those are counted that were seen.
+    let evidence = if group.is_single() { group.instances_evidence } else { Evidence::Sampled };
+    let (about, times) = (mark_word(evidence), count(group.times_of(found.row)));
     let each = mean_time(found.starts.each_ns);
     Some(format!("{way}: {program} was started {about}{times} times, {each} each"))
 }

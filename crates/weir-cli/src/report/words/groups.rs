@@ -85,6 +85,9 @@ fn jobs(run: &Run, found: &Diagnosis) -> Option<String> {
                     "the make below it got no jobserver ($(MAKE) in the recipe, or + in front of \
                          it, hands it on), or its jobs depend on each other"
                 }
+                false if jobs.pools => {
+                    "each depends on the one before it, or a pool of the build allows one"
+                }
                 false => "each depends on the one before it, or .NOTPARALLEL is set",
             };
             format!("one job at a time although -j{asked}: {why}")
