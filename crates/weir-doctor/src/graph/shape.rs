@@ -2,7 +2,7 @@
 //! order would have been shorter.
 
 use super::{SeenProcess, above};
-use crate::programs::{runs_jobs, takes_a_list};
+use crate::programs::{is_posix_shell, runs_jobs, takes_a_list};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -59,9 +59,19 @@ impl Job {
 /// Finds the jobs that took longest, of those that a tool ran several of at once (`xargs -P`, `parallel`,
 /// make, ninja).
 pub fn shape(seen: &[SeenProcess]) -> Option<Shape> {
-    let starters = (0..seen.len()).filter(|at| runs_jobs(&seen[*at].program));
+    let starters = (0..seen.len()).filter(|at| runs_jobs(&seen[*at].program) || is_pool(seen, *at));
     let shapes = starters.filter_map(|at| shape_of(seen, at));
     shapes.max_by_key(|shape| shape.span_ns)
+}
+
+/// Whether a shell does nothing but run one program again and again (`job & ... wait -n`).
+fn is_pool(seen: &[SeenProcess], shell: usize) -> bool {
+    let mut started = (0..seen.len()).filter(|at| above(seen, *at).next() == Some(shell));
+    let Some(first) = started.next().filter(|_| is_posix_shell(&seen[shell].program)) else {
+        return false;
+    };
+    !is_posix_shell(&seen[first].program)
+        && started.all(|at| seen[at].program == seen[first].program)
 }
 
 fn shape_of(seen: &[SeenProcess], starter: usize) -> Option<Shape> {
@@ -88,6 +98,10 @@ fn shape_of(seen: &[SeenProcess], starter: usize) -> Option<Shape> {
     let begun_ns = jobs[0].start_ns;
     let span_ns = jobs.iter().map(|job| job.end_ns).max()?.saturating_sub(begun_ns);
     let at_once = at_once(&jobs, span_ns);
+    // One after the other is the order of a script.
+    if at_once < 2 && is_posix_shell(&seen[starter].program) {
+        return None;
+    }
     let longest = *jobs.iter().max_by_key(|job| job.life_ns())?;
     let lives = || jobs.iter().map(Job::life_ns);
     let as_it_was_ns = replay(lives(), at_once);
@@ -230,6 +244,15 @@ mod tests {
         assert_eq!(found.longest_first_ns.map(|ns| ns / MS), Some(5120));
         // With another job at work, a build did not wait for what this one needs.
         assert!(shape(&straggler("make -j2")).expect("jobs").longest_first_ns.is_some());
+        assert!(shape(&straggler("bash pool.sh")).expect("jobs").longest_first_ns.is_some());
+        let mut script = straggler("bash pool.sh");
+        script.push(process(Some(0), "rm a", (7010, 7020)));
+        assert_eq!(shape(&script), None, "it does other things too, which may need a job's end");
+        let mut by_turns = straggler("bash pool.sh");
+        for (at, job) in by_turns.iter_mut().enumerate().skip(1) {
+            (job.start_ns, job.end_ns) = (at as u64 * 1000 * MS, (at as u64 + 1) * 1000 * MS);
+        }
+        assert_eq!(shape(&by_turns), None);
         assert_eq!(shape(&straggler("mytool")), None);
         let mut shim = straggler("xargs -P2 -n1 burn");
         shim.push(process(Some(6), "xargs -P2 -n1 burn", (2020, 2030)));

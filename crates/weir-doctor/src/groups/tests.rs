@@ -173,7 +173,9 @@ fn more_jobs_help_where_as_many_as_may_ran_and_cpus_were_idle() {
     // 3.1 s of one job at a time beside a compiler that filled the other CPU, and 1.4 s by two jobs.
     let mut run = three();
     (run.host.idle_cpus, run.host.others_cpus) = (Some(0.0), Some(1.2));
-    let jobs = Jobs { most: 1, asked: None, any_ns: 1000 * MS, most_ns: 900 * MS, below: false };
+    let (any_ns, most_ns) = (1000 * MS, 900 * MS);
+    let (asked, below, pools) = (None, false, false);
+    let jobs = Jobs { most: 1, asked, any_ns, most_ns, below, pools };
     assert_eq!(more_jobs(&run, jobs), None);
 }
 
