@@ -210,6 +210,8 @@ impl<'a> Scanner<'a> {
 
     fn redirection(&mut self) -> Result<(), ScanStop> {
         let op = self.next()?;
+        // bash 5.2 refuses `> f &>> x=1`, but no such file behind another operator.
+        self.doubtful |= op.text == "&>>";
         let target = self.peek()?;
         if target.kind != TokenKind::Word || self.is_descriptor(target) {
             return Err(ScanStop::missing(Some(op), target));

@@ -191,6 +191,7 @@ const WHOLE: &[&str] = &[
     "<((a)) | b",
     // bash refuses them, and says so itself.
     "a | [[ b c ]]",
+    "> f &>> x=1 | b",
     "x=1 a=(b) c | d e=(f)",
     "echo a\\",
 ];
