@@ -241,6 +241,8 @@ pub struct Stage {
     /// The locale in which its program compares and classifies text, unless that is C or POSIX.
     /// Only an installed one: without it, programs fall back to C.
     pub locale: Option<String>,
+    /// Whether `PYTHONUNBUFFERED` in its environment tells python not to gather output.
+    pub unbuffered: bool,
     /// Whether it only passes on what it reads, at the rate of its reader (`weir buffer`).
     pub relay: bool,
     /// Whether it is a buffer that nobody typed.

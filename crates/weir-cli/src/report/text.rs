@@ -216,7 +216,7 @@ pub(super) fn remarks(report: &Report) -> Vec<(bool, String)> {
             None => (script_name(&report.command), run.ending, None),
         };
         let how = failure.unwrap_or_else(|| match ending {
-            Some(Ending::Code(code)) => code.to_string(),
+            Some(Ending::Code(code)) => words::status(code),
             Some(Ending::Signal(number)) => signal_name(number),
             None => String::new(),
         });

@@ -6,7 +6,7 @@ use super::passes::{Rereads, rereads};
 use super::starts::{Restarts, restarts};
 use super::{Advice, AdviceKind, Surroundings, tools};
 use crate::command::Command;
-use crate::facts::Run;
+use crate::facts::{Run, Stage};
 use crate::programs::{self, Instead};
 use crate::repacked::{Repacked, repacked};
 use alloc::format;
@@ -102,9 +102,14 @@ fn hint(run: &Run, advice: &Advice, rereads: Option<Rereads>) -> Option<String> 
         }
         AdviceKind::FewerFlushes => Some(String::from(programs::flush_once(&stage.label))),
         AdviceKind::LargerReads => Some(buffering(true)),
-        AdviceKind::LargerWrites => Some(buffering(false)),
+        AdviceKind::LargerWrites => Some(by_variable(stage).unwrap_or_else(|| buffering(false))),
         _ => None,
     }
+}
+
+/// Returns what lets a stage write more at once that its environment keeps from that.
+fn by_variable(stage: &Stage) -> Option<String> {
+    stage.unbuffered.then(|| programs::buffering_by_variable(&stage.label)).flatten()
 }
 
 /// Returns the changes that follow a piece of advice, if it says exactly what to type.
@@ -135,6 +140,8 @@ pub(super) fn rewrite(
             Some(vec![(at, None), (at + 1, Some(reader))])
         }
         AdviceKind::LineBuffering => one(programs::line_buffered(label(at)?)?),
+        // To leave out the option alone gains nothing.
+        AdviceKind::LargerWrites if run.stages.get(at).and_then(by_variable).is_some() => None,
         AdviceKind::LargerWrites => one(programs::with_buffer(label(at)?, false)?),
         AdviceKind::LargerReads => one(programs::with_buffer(label(at)?, true)?),
         AdviceKind::FilterFirst => filtered(run, at),

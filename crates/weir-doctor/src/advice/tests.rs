@@ -145,6 +145,10 @@ fn tiny_writes_are_shown_with_their_size() {
     in_kernel(&mut tiny.stages[0], 600 * MS);
     let found = advice(&tiny);
     assert_eq!((found[0].kind, found[0].gain), (AdviceKind::LargerWrites, Gain::About(1.0 / 0.49)));
+    let typed = |run: &Run| rewrite(run, &found[0], &|_| false);
+    assert_eq!(typed(&tiny), Some(vec![(0, Some("python3 g.py".to_string()))]));
+    tiny.stages[0].unbuffered = true;
+    assert_eq!(typed(&tiny), None, "PYTHONUNBUFFERED does the same as -u");
     // `strace -o x dd bs=512` was to gather its output (2.7x): the time was that of ptrace's stops.
     tiny.stages[0].label = "strace -o x dd bs=512".to_string();
     assert_eq!(kinds(&tiny), vec![]);

@@ -189,6 +189,22 @@ pub fn unbuffered(command: &str) -> String {
     table::find(program, way).unwrap_or_else(|| String::from("stdbuf -oL in front of it"))
 }
 
+/// Returns what makes a program write more at once, where its environment keeps it from that as an option
+/// does.
+pub fn buffering_by_variable(label: &str) -> Option<String> {
+    let (program, arguments) = split(label)?;
+    let variable = table::find(program, |fact| match fact {
+        Fact::SmallByVariable(name) => Some(*name),
+        _ => None,
+    })?;
+    let mut flags = small_by(program, false).unwrap_or_default().iter();
+    // Either alone keeps it from that.
+    Some(match flags.find(|flag| arguments.contains(flag)) {
+        Some(flag) => format!("leave out {flag} and unset {variable}"),
+        None => format!("unset {variable}"),
+    })
+}
+
 /// Returns what makes a program transfer more at once; `reads`: when it reads. `program` is the one
 /// in the command that used most CPU time.
 pub fn buffering(label: &str, program: &str, reads: bool) -> String {
@@ -351,6 +367,15 @@ mod tests {
         assert_eq!(buffering("perl -e '$|=1'", "perl", false), "leave $| unset");
         assert_eq!(buffering("sed -u p", "sed", true), "leave out -u");
         assert!(buffering("python3 x.py", "python3", false).starts_with("let it buffer"));
+    }
+
+    /// `python3 -u` under PYTHONUNBUFFERED=1 was to leave out -u (1.7x), which gained 1.1x.
+    #[test]
+    fn a_variable_that_does_what_an_option_does_is_named_too() {
+        let of = |label| buffering_by_variable(label).unwrap_or_default();
+        assert_eq!(of("python3 -u gen.py"), "leave out -u and unset PYTHONUNBUFFERED");
+        assert_eq!(of("python3 gen.py"), "unset PYTHONUNBUFFERED");
+        assert_eq!(of("grep --line-buffered x"), "");
     }
 
     #[test]

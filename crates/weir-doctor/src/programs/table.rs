@@ -92,6 +92,8 @@ pub(crate) enum Fact {
     LargerBy(&'static str),
     /// What lets it write more at once: how it reads is decided elsewhere.
     LargerWritesBy(&'static str),
+    /// A variable that, in its environment, makes it write in small pieces whatever its options.
+    SmallByVariable(&'static str),
     /// The option that passes on each line at once, unless it has one of these letters or options.
     /// Without such an option, `stdbuf` does it.
     EachLine(&'static str, &'static str, &'static [&'static str]),
@@ -165,7 +167,7 @@ use Fact::{
     FlushOnce, Flushes, ForMany, Gathers, InOne, InShell, KeepsPace, LargerBy, LargerWritesBy,
     Leaves, LeavesWith, Loads, Locale, LocaleOfKeys, OneJob, OnePass, Organizes, OwnBuffer,
     PaceWith, Packer, Packs, Pools, PosixShell, RateIs, RunAsScript, RunsJobs, RunsOthers, Shell,
-    SmallBy, SmallReadsBy, StartsSlowly, TakesMany, Traces, Unpacker,
+    SmallBy, SmallByVariable, SmallReadsBy, StartsSlowly, TakesMany, Traces, Unpacker,
 };
 
 /// The rows. Names of one row are divided by blanks.
@@ -295,7 +297,8 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
         OwnBuffer,
     ]),
     ("python", &[
-        RunsOthers, StartsSlowly, SmallBy(&["-u"]), Flushes("python -u"), OwnBuffer,
+        RunsOthers, StartsSlowly, SmallBy(&["-u"]), SmallByVariable("PYTHONUNBUFFERED"),
+        Flushes("python -u"), OwnBuffer,
         LargerWritesBy("let it buffer (no flush=True, no PYTHONUNBUFFERED)"),
         Loads(Load::PerByteNs(45)), InOne("one python for all, which loads its modules once"),
     ]),

@@ -333,6 +333,9 @@ impl Process {
             self.record.script = script_of(pid, &words);
             let variables = environment(pid, MOST_BYTES);
             self.record.locale = locale_of(&variables);
+            self.record.unbuffered = variables.iter().any(|variable| {
+                variable.strip_prefix("PYTHONUNBUFFERED=").is_some_and(|value| !value.is_empty())
+            });
             self.described = has_arguments && !variables.is_empty();
         }
     }

@@ -23,6 +23,8 @@ pub struct ProcessRecord {
     pub script: Option<PathBuf>,
     /// The locale it compares text in, unless C or POSIX.
     pub locale: Option<String>,
+    /// Whether its environment tells python not to gather output.
+    pub unbuffered: bool,
     /// What it was before it became what it is, if it had started others by then: its arguments, or
     /// nothing where it was a copy of the one that started it or they could not be read.
     pub before: Option<String>,
@@ -59,6 +61,7 @@ impl ProcessRecord {
             self.script.clone_from(&sample.script);
         }
         self.locale.clone_from(&sample.locale);
+        self.unbuffered = sample.unbuffered;
         self.io = sample.io.or(self.io);
         self.system_permille = sample.system_permille;
         self.waited = sample.waited;

@@ -391,6 +391,7 @@ fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {
     stage.hidden = group.hidden;
     stage.uncounted = group.uncounted;
     stage.locale.clone_from(&group.root.locale);
+    stage.unbuffered = group.root.unbuffered;
     let used = ended.reaped.map_or(0, |reaped| reaped.user_ns + reaped.system_ns);
     // Without /proc, only the CPU time is known.
     let main = ended.sched.unwrap_or(Sched { cpu_ns: used, ..Sched::default() });

@@ -114,6 +114,7 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         max_rss_evidence: max_rss_bytes.map_or(Evidence::Unknown, |_| Evidence::Sampled),
         hidden: groups.iter().any(|group| group.hidden),
         locale: groups[0].root.locale.clone(),
+        unbuffered: groups[0].root.unbuffered,
         relay: is_relay(label),
         err_ns: groups.iter().map(|group| group.waits_for_err.1).sum::<u64>().min(wall_ns),
         times_asleep: groups.iter().map(|group| group.times_asleep).sum(),

@@ -104,9 +104,21 @@ fn command(failed: &FailedCommand) -> String {
     }
 }
 
+/// Returns a status, with the signal that a shell reports by it: `153 (as by SIGXFSZ)`. SIGKILL has words
+/// of its own.
+pub fn status(code: i32) -> String {
+    const LAST_SIGNAL: i32 = 31;
+    match code - 128 {
+        signal @ 1..=LAST_SIGNAL if signal != 9 => {
+            format!("{code} (as by {})", signal_name(signal))
+        }
+        _ => code.to_string(),
+    }
+}
+
 fn ended(ending: Ending) -> String {
     match ending {
-        Ending::Code(code) => format!("ended with status {code}"),
+        Ending::Code(code) => format!("ended with status {}", status(code)),
         Ending::Signal(number) => format!("was killed by {}", signal_name(number)),
     }
 }

@@ -10,7 +10,7 @@ mod tools;
 mod verdict;
 
 pub use advice::{advice, with_gain};
-pub use ending::{failed_last, failed_others, remark};
+pub use ending::{failed_last, failed_others, remark, status};
 pub use groups::{name, unseen, why};
 pub use lines::place;
 pub use phases::{phase_names, phases};

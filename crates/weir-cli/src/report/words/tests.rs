@@ -332,7 +332,7 @@ fn a_loop_of_processes_is_named_with_what_could_replace_them() {
     });
     let why = "started 3000 processes (basename), about 1 ms each: 91 % of the time";
     assert!(judged(&forks).contains(why), "{}", judged(&forks));
-    assert!(advised(&forks, false).contains("${i##*/} in place of basename, awk"));
+    assert!(advised(&forks, false).contains("in place of basename, or awk for the whole loop"));
     let started = forks.stages[0].started.as_mut().expect("started");
     started.evidence = Evidence::LowerBound;
     assert!(judged(&forks).contains("started at least 3000 processes (basename): 91 %"));
@@ -420,6 +420,9 @@ fn an_end_names_who_read_too_little() {
     assert_eq!(of("nosuch", None, "command not found", false), said);
     let said = "1 sort failed with status 2: the stages after it may have had incomplete input";
     assert_eq!(of("sort", Some(Ending::Code(2)), "2", false), said);
+    // ulimit -f: "failed with status 153".
+    let shown = [153, 143, 137, 127, 255].map(status);
+    assert_eq!(shown, ["153 (as by SIGXFSZ)", "143 (as by SIGTERM)", "137", "127", "255"]);
 }
 
 /// A phase up to this many ms.
