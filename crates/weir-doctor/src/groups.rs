@@ -277,7 +277,7 @@ pub(crate) fn more_jobs(run: &Run, jobs: Jobs) -> Option<MoreJobs> {
     /// In a shorter run neither the CPUs nor the jobs tell much.
     const LEAST_NS: u64 = 500_000_000;
     let idle = run.host.idle_cpus.filter(|_| run.wall_ns >= LEAST_NS)?;
-    // Others may give way: a make at higher priority halved its time where they had filled the CPUs.
+    // Others may give way: a make halved its time by two jobs where a compiler had filled the CPUs.
     let filled_by_others = run.host.others_cpus.unwrap_or_default() > FULL;
     // The time in which CPUs were idle since nothing could run counts too.
     let at_most = jobs.most_ns * 2 >= jobs.any_ns;

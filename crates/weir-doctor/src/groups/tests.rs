@@ -170,7 +170,7 @@ fn more_jobs_help_where_as_many_as_may_ran_and_cpus_were_idle() {
     // Whoever filled the CPUs, a chain of jobs gains nothing by more of them.
     assert_eq!(of(Some(0.1), Some(8), 900), Some(MoreJobs::Waits));
     assert_eq!((of(None, Some(2), 900), of(Some(0.4), Some(2), 900)), (None, None));
-    // 3.1 s of one job at a time beside a compiler that filled the other CPU, and 1.4 s by two jobs.
+    // 3.1 s of one job at a time beside a compiler that filled the other CPU; two jobs took 1.4.
     let mut run = three();
     (run.host.idle_cpus, run.host.others_cpus) = (Some(0.0), Some(1.2));
     let (any_ns, most_ns) = (1000 * MS, 900 * MS);
