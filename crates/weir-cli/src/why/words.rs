@@ -258,13 +258,8 @@ fn whole_clause(why: &Why, at: usize) -> String {
             }
         }
         Cause::Threads { .. } if !found.threads.is_empty() => threads(found),
-        Cause::Lock { .. } | Cause::Semaphore | Cause::Queue { .. } | Cause::Threads { .. } => {
-            lock(&found.wait, next)
-        }
-        Cause::Polls { path, .. } => {
-            let held = next.map(|holder| format!(", held by {holder}")).unwrap_or_default();
-            format!("polls, most likely for {}{held}", locked(path.as_deref()))
-        }
+        Cause::Lock { .. } | Cause::Polls { .. } | Cause::Semaphore => lock(&found.wait, next),
+        Cause::Queue { .. } | Cause::Threads { .. } => lock(&found.wait, next),
         Cause::Child { .. } | Cause::Vfork { .. } | Cause::Ends { .. } => end(&found.wait, next),
         Cause::Connect { peer, .. } => connection(peer, next),
         Cause::Socket { peer, writes, .. } => {
@@ -450,6 +445,10 @@ fn lock(wait: &Cause, next: Option<String>) -> String {
             (None, true) => "waits for a lock in memory that it holds itself",
             (None, false) => "waits for a word in shared memory that another process must change",
         },
+        (Cause::Polls { path, .. }, next) => {
+            let held = next.map(|holder| format!(", held by {holder}")).unwrap_or_default();
+            return format!("polls, most likely for {}{held}", locked(path.as_deref()));
+        }
         (Cause::Queue { path: Some(path), writes: false }, _) => {
             return format!("waits for a message in the queue {path}");
         }
