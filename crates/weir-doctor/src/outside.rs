@@ -92,7 +92,8 @@ fn limit_within(share: &dyn Fn(u64) -> f64, peer: &Peer, waited_ns: u64) -> Opti
 
 /// Follows a process that waits for another one.
 fn of_process(share: &dyn Fn(u64) -> f64, process: &OutsideProcess, waited_ns: u64) -> Limit {
-    let peer = process.peer.as_deref();
+    // Who waits for it has connected to it: that others do is not what it needs.
+    let peer = process.peer.as_deref().filter(|peer| peer.kind != PeerKind::Listening);
     let mut parts = parts(&process.times, peer, |_, _| process.file.clone());
     parts.sort_by_key(|(_, ns)| core::cmp::Reverse(*ns));
     let next = peer.filter(|_| matches!(parts[0].0, BusyPart::Socket(_)));

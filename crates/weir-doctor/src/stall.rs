@@ -1,7 +1,7 @@
 //! What a time in which nothing moved says about the run.
 
 use crate::facts::Run;
-use crate::verdict::{Busy, BusyReason, Finding, Verdict};
+use crate::verdict::{Busy, BusyPart, BusyReason, Finding, Verdict};
 use crate::why::Why;
 
 /// A stall of less than this share of the run is not what held it up.
@@ -40,6 +40,10 @@ pub fn place(run: &Run, verdict: &Verdict, has_parts: bool, stall: &Stall) -> Op
         // It may be among the stages: then nobody told it to sleep.
         _ if stall.why.left_open().is_some() => Some(Place::Verdict),
         Finding::HeldUp(_) if sleeps() => None,
+        // What that child waits for is told.
+        Finding::HeldUp(Busy::Parts(parts)) if parts[0].0 == BusyPart::Child => {
+            Some(Place::Verdict)
+        }
         _ => Some(Place::Behind),
     }
 }
@@ -72,5 +76,12 @@ mod tests {
         let sleeps =
             run(vec![stage("yes", [5, 0, 0, 995, 0]), stage("sleep 1", [0, 0, 0, 0, 1000])]);
         assert_eq!(place_of(&sleeps, 900), None);
+    }
+
+    #[test]
+    fn it_is_the_verdict_where_the_stage_that_is_named_only_waits_for_its_child() {
+        let mut waits = run(vec![stage("timeout 5 x", [5, 0, 0, 0, 0])]);
+        waits.stages[0].times.child_ns = 995 * MS;
+        assert_eq!(place_of(&waits, 900), Some(Place::Verdict));
     }
 }

@@ -74,6 +74,13 @@ pub enum Cause {
         /// Whether the process holds it itself.
         own: bool,
     },
+    /// A short time, again and again, while others hold a lock on a file that it has open.
+    Polls {
+        /// The file.
+        path: Option<String>,
+        /// The other processes that hold the lock.
+        holders: Vec<i32>,
+    },
     /// A semaphore of System V, which any process that may use it can raise.
     Semaphore,
     /// A message queue.
@@ -127,6 +134,8 @@ pub enum Cause {
         /// Whether it waits for room to send.
         writes: bool,
     },
+    /// More to do of a server: it has not answered the one before it, and nothing else of it was seen.
+    Unanswered,
     /// A file, a disk, a terminal or a device.
     File {
         /// Which.
@@ -233,6 +242,8 @@ pub struct WhyLink {
     pub parent: Option<Named>,
     /// What it waits for.
     pub wait: Cause,
+    /// What else its threads do, where it waits for somebody to connect to it.
+    pub beside: Option<Cause>,
     /// Whether something else may let it continue: another thread, another descriptor, a time.
     pub has_way_out: bool,
     /// The share of the time in which it did that, if it ran meanwhile.
@@ -258,6 +269,16 @@ impl WhyLink {
         let mut others = self.wait.others();
         others.retain(|pid| *pid != self.named.pid);
         others
+    }
+
+    /// Returns it as the process that somebody waits for: that one has connected to it, so it is not for want of
+    /// others who do that it does not answer.
+    fn asked_by(mut self, asker: &WhyLink) -> WhyLink {
+        let asks = matches!(asker.wait, Cause::Socket { .. }) && !asker.wait.is_for_clients();
+        if asks && self.wait.is_for_clients() {
+            self.wait = self.beside.take().unwrap_or(Cause::Unanswered);
+        }
+        self
     }
 
     /// Whether it waits for more to do, and not for room, a lock or the end of another: only then can
@@ -309,7 +330,8 @@ impl Why {
             _ => false,
         };
         let ends_as_told = match &last.wait {
-            Cause::Socket { peer, .. } => peer.kind == PeerKind::Listening,
+            Cause::Socket { .. } => last.wait.is_for_clients(),
+            Cause::Unanswered => true,
             Cause::Threads { .. } => last.threads.is_empty(),
             Cause::Sleep { .. } | Cause::Events { .. } | Cause::Signal { .. } => true,
             Cause::Computes { .. } | Cause::Cpu { .. } | Cause::Quota { .. } => true,
@@ -332,7 +354,7 @@ impl Cause {
             Cause::Vfork { child } => child.iter().copied().collect(),
             Cause::Ends { of } => of.clone(),
             Cause::Connect { listeners, .. } => listeners.clone(),
-            Cause::Lock { holders, .. } => holders.clone(),
+            Cause::Lock { holders, .. } | Cause::Polls { holders, .. } => holders.clone(),
             Cause::Ended { parent } => parent.iter().copied().collect(),
             Cause::Open { others, .. } => others.clone(),
             Cause::Stopped(Stop::Debugger(pid)) => Vec::from([*pid]),
@@ -343,6 +365,11 @@ impl Cause {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Whether it waits for somebody to connect to it.
+    pub fn is_for_clients(&self) -> bool {
+        matches!(self, Cause::Socket { peer, .. } if peer.kind == PeerKind::Listening)
     }
 
     /// Whether this wait of another thread, or for another descriptor, may end although what is
@@ -398,12 +425,14 @@ impl Cause {
             // So does a pipe to itself: a thread or a signal of its own writes to it.
             _ if self.is_own() => 4,
             Cause::Pipe(_) => 10,
-            Cause::Lock { .. } => 9,
+            Cause::Lock { .. } | Cause::Polls { .. } => 9,
+            // What else a server waits for says more.
+            _ if self.is_for_clients() => 7,
             Cause::Socket { .. } | Cause::Connect { .. } => 8,
             Cause::Semaphore | Cause::Queue { .. } => 8,
             Cause::Stopped(_) => 7,
             Cause::Sleep { .. } => 6,
-            Cause::Events { .. } | Cause::Signal { .. } => 5,
+            Cause::Events { .. } | Cause::Signal { .. } | Cause::Unanswered => 5,
             Cause::Threads { .. } => 4,
             Cause::Unknown { .. } => 3,
             Cause::Child { .. } | Cause::Vfork { .. } | Cause::Ends { .. } => 2,
@@ -510,7 +539,7 @@ impl Chain {
             return None;
         }
         let new = others.iter().filter(|pid| !self.followed.contains(pid)).take(MOST_CANDIDATES);
-        let found = new.filter_map(|pid| looks.at(*pid));
+        let found = new.filter_map(|pid| Some(looks.at(*pid)?.asked_by(link)));
         // Who has ended ends no wait of others.
         let found = found.filter(|one| !tried || !matches!(one.wait, Cause::Ended { .. }));
         // The first of equals: later ones are more often only helpers.
@@ -522,6 +551,17 @@ impl Chain {
 /// first.
 pub fn decisive(waits: Vec<Cause>) -> Option<Cause> {
     waits.into_iter().reduce(|best, one| if one.weight() > best.weight() { one } else { best })
+}
+
+/// Returns what threads of a server do beside waiting for clients, from what each of its threads waits for: one
+/// that waits for another thread, or for more to do, does nothing.
+pub fn beside(waits: Vec<Cause>) -> Option<Cause> {
+    let does = |wait: &Cause| {
+        let idle =
+            matches!(wait, Cause::Threads { .. } | Cause::Events { .. } | Cause::Unknown { .. });
+        !idle && !wait.is_for_clients() && !wait.is_own()
+    };
+    decisive(waits.into_iter().filter(does).collect())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ fn process(pid: i32, wait: Cause) -> WhyLink {
         parent: None,
         wait,
         has_way_out: false,
+        beside: None,
         share: None,
         threads: Vec::new(),
         still_ns: None,

@@ -33,8 +33,7 @@ pub fn answer(why: &Why) -> String {
     let mut sentence = format!("{} {}", name(&first.named), clause(why, 0));
     if count <= MOST_IN_SENTENCE {
         (1..count).for_each(|at| {
-            let comma = if sentence.ends_with(',') { "" } else { "," };
-            sentence += &format!("{comma} which {}", clause(why, at));
+            sentence += &format!(", which {}", clause(why, at));
         });
     } else {
         let between = things(count as u64 - 2, "process");
@@ -259,15 +258,15 @@ fn whole_clause(why: &Why, at: usize) -> String {
             }
         }
         Cause::Threads { .. } if !found.threads.is_empty() => threads(found),
-        Cause::Lock { .. } | Cause::Semaphore | Cause::Queue { .. } | Cause::Threads { .. } => {
-            lock(&found.wait, next)
-        }
+        Cause::Lock { .. } | Cause::Polls { .. } | Cause::Semaphore => lock(&found.wait, next),
+        Cause::Queue { .. } | Cause::Threads { .. } => lock(&found.wait, next),
         Cause::Child { .. } | Cause::Vfork { .. } | Cause::Ends { .. } => end(&found.wait, next),
         Cause::Connect { peer, .. } => connection(peer, next),
         Cause::Socket { peer, writes, .. } => {
             let own = peer.pid == Some(found.named.pid);
             socket(peer, *writes, own, next)
         }
+        Cause::Unanswered => String::from("has not answered"),
         Cause::File { wait, writes } => file(wait, *writes),
         Cause::Terminal { path, holders, writes } => {
             terminal(path, *writes, !holders.is_empty(), next)
@@ -302,12 +301,12 @@ fn name(named: &Named) -> String {
     format!("{} ({})", named.pid, named.command)
 }
 
-/// `4711 (sleep 1000), started by 4700 (bash build.sh)`, unless that is in the chain itself.
+/// `4711 (sleep 1000, started by 4700 (bash build.sh))`, unless that is in the chain itself.
 fn name_with_parent(why: &Why, found: &WhyLink) -> String {
     let is_told = |parent: &Named| why.links.iter().any(|link| link.named.pid == parent.pid);
     let parent = found.parent.as_ref().filter(|parent| parent.pid > 1 && !is_told(parent));
-    let started = parent.map(|parent| format!(", started by {},", name(parent)));
-    format!("{}{}", name(&found.named), started.unwrap_or_default())
+    let started = parent.map(|parent| format!(", started by {}", name(parent)));
+    format!("{} ({}{})", found.named.pid, found.named.command, started.unwrap_or_default())
 }
 
 /// Whether a process gets this signal for using its terminal in the background.
@@ -446,6 +445,10 @@ fn lock(wait: &Cause, next: Option<String>) -> String {
             (None, true) => "waits for a lock in memory that it holds itself",
             (None, false) => "waits for a word in shared memory that another process must change",
         },
+        (Cause::Polls { path, .. }, next) => {
+            let held = next.map(|holder| format!(", held by {holder}")).unwrap_or_default();
+            return format!("polls, most likely for {}{held}", locked(path.as_deref()));
+        }
         (Cause::Queue { path: Some(path), writes: false }, _) => {
             return format!("waits for a message in the queue {path}");
         }

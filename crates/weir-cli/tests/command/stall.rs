@@ -119,6 +119,28 @@ fn the_verdict_on_a_run_that_stood_still_says_who_waited_for_whom() {
     assert!(report["stall"]["lasted_s"].as_f64() > Some(2.0), "{report:#}");
 }
 
+/// "Held up by the reader of what timeout writes to its standard error": it was the pipe of another program, which
+/// python had made and read too late. It had nothing to write either, and `python -u` was advised.
+#[test]
+fn a_program_that_does_not_read_the_errors_of_its_child_is_what_nothing_moves_for() {
+    if !have(&["perl"]) {
+        return;
+    }
+    let text = format!(
+        "timeout 6 {} -c 'import subprocess as s; p = s.Popen([\"perl\", \"-e\", \"print STDERR 1 x 200000\"], \
+         stdout=s.PIPE, stderr=s.PIPE); print(p.stdout.read())' | cat",
+        python()
+    );
+    let args = ["run", "--why-after", "1s", "--brief", "--json", "-", &text];
+    let output = Command::new(WEIR).args(args).output().expect("weir");
+    let report = schema::check_text("weir.run/1", &output.stdout);
+    let verdict = report["verdict"]["text"].as_str().expect("a text");
+    assert!(verdict.starts_with("nothing moved for "), "{verdict}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("nothing has moved") && !said.contains("own buffer"), "{said}");
+    assert!(report["stages"][0]["blocked_err_s"].as_f64() < Some(1.0), "{report:#}");
+}
+
 /// Who reads the output of a script waits for what the script left running, after the script has ended.
 /// It said that the sleeper "was blocked 100 % of the time on something that weir may not see": nobody
 /// had met it, since the shell that started it ended at once, and the run was over before the answer to

@@ -135,7 +135,7 @@ fn who_left_it_is_named() {
     let staged = Staged::bash(directory.path(), text);
     says(
         staged.find("cat", ""),
-        &["(sleep 1000), started by", "(bash -c sleep 1000 & wait), which sleeps"],
+        &["(sleep 1000, started by", "(bash -c sleep 1000 & wait)), which sleeps"],
     );
 }
 

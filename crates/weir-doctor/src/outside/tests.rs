@@ -216,3 +216,14 @@ fn nothing_is_reported_where_no_cause_has_half_of_the_time() {
     assert_eq!(limit(&with_tcp(TcpWaits::default())), None);
     assert_eq!(limit(&Peer::default()), None);
 }
+
+/// A server whose handler slept was said to wait for a connection, although somebody had connected.
+#[test]
+fn a_server_that_waits_for_clients_has_not_answered_this_one() {
+    let clients = Peer { kind: PeerKind::Listening, waited_ns: 900 * MS, ..Peer::default() };
+    let times = Times { network_ns: 900 * MS, ..Times::default() };
+    let process =
+        OutsideProcess { peer: Some(Box::new(clients)), ..process("redis-server", times) };
+    let Some(Limit::Process { parts, .. }) = limit(&with_process(process)) else { panic!() };
+    assert_eq!(parts, [(BusyPart::Socket(None), 0.9)]);
+}

@@ -26,23 +26,27 @@ fn walked(waits: &[Cause]) -> (Vec<i32>, Option<usize>, bool) {
 fn chain(waits: &[Cause], left: i32) -> Why {
     let look = |pid: i32| {
         let wait = waits.get(pid as usize - 1)?.clone();
-        let named = Named { pid, command: format!("p{pid}") };
-        let has_way_out = false;
-        Some(WhyLink {
-            named,
-            parent: None,
-            wait,
-            has_way_out,
-            share: None,
-            threads: Vec::new(),
-            still_ns: None,
-            left: pid == left,
-            tracer: None,
-            held_back: None,
-            hot: None,
-        })
+        Some(WhyLink { left: pid == left, ..link(pid, wait) })
     };
     walk(1, look).expect("process 1 is there")
+}
+
+/// A process of which no more is known than its wait.
+fn link(pid: i32, wait: Cause) -> WhyLink {
+    WhyLink {
+        named: Named { pid, command: format!("p{pid}") },
+        parent: None,
+        wait,
+        beside: None,
+        has_way_out: false,
+        share: None,
+        threads: Vec::new(),
+        still_ns: None,
+        left: false,
+        tracer: None,
+        held_back: None,
+        hot: None,
+    }
 }
 
 const SLEEP: Cause = Cause::Sleep { asked_ns: None };
@@ -71,20 +75,11 @@ fn two_that_write_to_each_other_are_a_circle() {
 /// Two that waited for each other "could not continue", though a thread of one of them only slept.
 #[test]
 fn a_thread_or_a_time_that_may_end_a_wait_makes_it_no_circle() {
-    let link = |pid: i32| WhyLink {
-        named: Named { pid, command: format!("p{pid}") },
-        parent: None,
-        wait: if pid == 1 { reads(&[2]) } else { reads(&[1]) },
-        has_way_out: pid == 2,
-        held_back: None,
-        hot: None,
-        share: None,
-        threads: Vec::new(),
-        still_ns: None,
-        left: false,
-        tracer: None,
+    let look = |pid: i32| {
+        let wait = if pid == 1 { reads(&[2]) } else { reads(&[1]) };
+        Some(WhyLink { has_way_out: pid == 2, ..link(pid, wait) })
     };
-    let why = walk(1, |pid| Some(link(pid))).expect("process 1 is there");
+    let why = walk(1, look).expect("process 1 is there");
     assert_eq!((why.links.len(), why.circle), (2, None));
     let beside = reads(&[2]);
     assert!(SLEEP.is_way_out(&beside) && reads(&[3]).is_way_out(&beside));
@@ -264,4 +259,32 @@ fn who_does_what_it_was_told_is_no_stall() {
     assert!(is_stall(&[terminal], 0));
     assert!(!is_stall(&[waits(&[])], 0));
     assert!(!is_stall(&[THREADS], 0), "its threads are not known to be stuck");
+}
+
+/// A client waited for a server "which waits for a connection: nobody asks for its service".
+#[test]
+fn a_server_is_not_said_to_wait_for_clients_by_its_client() {
+    let socket = |kind, owners: &[i32]| Cause::Socket {
+        peer: Box::new(Peer { kind, ..Peer::default() }),
+        owners: owners.to_vec(),
+        own: false,
+        more: false,
+        writes: false,
+    };
+    let clients = socket(PeerKind::Listening, &[]);
+    let asked = |beside: Option<Cause>| {
+        let look = |pid: i32| {
+            let wait = if pid == 1 { socket(PeerKind::Local, &[2]) } else { clients.clone() };
+            Some(WhyLink { beside: beside.clone(), ..link(pid, wait) })
+        };
+        let of = |pid| walk(pid, look).expect("it is there").links.pop().expect("a link").wait;
+        (of(1), of(2))
+    };
+    assert_eq!(asked(Some(SLEEP)), (SLEEP, clients.clone()), "nobody asked it for the second");
+    assert_eq!(asked(None), (Cause::Unanswered, clients.clone()));
+    let threads = |other: Cause| beside(vec![clients.clone(), THREADS, other]);
+    assert_eq!(threads(SLEEP), Some(SLEEP));
+    assert_eq!(threads(THREADS), None);
+    let database = socket(PeerKind::Unix, &[3]);
+    assert_eq!(decisive(vec![clients.clone(), database.clone()]), Some(database));
 }

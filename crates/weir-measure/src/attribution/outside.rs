@@ -6,7 +6,7 @@
 
 use super::classify::{Awaited, Endpoints, Hints};
 use super::files::Files;
-use super::peers::{Found, find, holds};
+use super::peers::{Found, accepts, find, holds};
 use super::process::{Process, TaskSample, combine};
 use super::tcp;
 use std::collections::BTreeMap;
@@ -257,7 +257,16 @@ impl Watched {
             look.state == TaskState::Running || !self.parents.contains(pid)
         };
         let some: Vec<&(Pid, TaskSample)> = seen.iter().filter(works).collect();
-        let among = if some.is_empty() { seen.iter().collect() } else { some };
+        let mut among = if some.is_empty() { seen.iter().collect() } else { some };
+        // One of its threads accepts connections: what the others do says more, unless they wait for each other.
+        let accepts = |(pid, look): &&(Pid, TaskSample)| match look.awaited {
+            Some(Awaited::Socket { fd, alone: true, .. }) => accepts(*pid, fd),
+            _ => false,
+        };
+        let idle = [TaskState::Lock, TaskState::Unknown, TaskState::Stopped];
+        if among.iter().any(|it| !idle.contains(&it.1.state) && !accepts(it)) {
+            among.retain(|it| !accepts(it));
+        }
         let mut strongest = None;
         among.iter().for_each(|(_, look)| combine(&mut strongest, look));
         let Some((state, on_cpu_permille)) = strongest else { return };

@@ -6,13 +6,17 @@
 //! descriptors of accessible processes then finds its owners.
 
 use super::diag::unix_peer;
-use rustix::net::sockopt::{socket_acceptconn, socket_peercred, socket_type};
-use rustix::net::{SocketAddrAny, SocketAddrUnix, SocketType, getpeername, getsockname};
+use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_peercred, socket_type};
+use rustix::net::{
+    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketType, getpeername, getsockname,
+};
 use std::net::{IpAddr, SocketAddr as InetAddr};
 use std::os::fd::OwnedFd;
 use weir_doctor::facts::{Peer, PeerKind};
 use weir_sys::Pid;
-use weir_sys::proc::{borrow, descriptors, identity, link, name, processes, sockets};
+use weir_sys::proc::{
+    Descriptor, borrow, descriptor, descriptors, identity, link, name, processes, sockets,
+};
 
 /// Most processes whose descriptors are searched for a socket.
 const MOST_PROCESSES: usize = 4096;
@@ -78,12 +82,51 @@ impl From<Peer> for Found {
 
 /// Finds what is at the other end of the socket that process `pid` has as its descriptor `fd`.
 pub fn find(pid: Pid, fd: i32) -> Found {
-    find_among(pid, fd, &owners_of)
+    match find_among(pid, fd, &owners_of) {
+        // What it is once there is a connection is looked up then.
+        found if found.peer.kind == PeerKind::Unknown => {
+            let own = socket_of(pid, fd).and_then(|socket| asked(pid, &socket));
+            let address = own.map(|row| row.remote.to_string());
+            Peer { address, ..Peer::default() }.into()
+        }
+        found => found,
+    }
+}
+
+/// Returns the socket of TCP that asked for a connection and has no answer yet; `None` for any other.
+pub fn asked(pid: Pid, socket: &OwnedFd) -> Option<Row> {
+    /// The state of such a socket (`TCP_SYN_SENT`).
+    const ASKED: u8 = 2;
+    let domain = socket_domain(socket).ok()?;
+    let is_inet = domain == AddressFamily::INET || domain == AddressFamily::INET6;
+    (is_inet && socket_type(socket) == Ok(SocketType::STREAM)).then_some(())?;
+    let inode = Descriptor::of(socket)?.inode;
+    rows(pid).into_iter().find(|row| row.inode == inode && row.state == ASKED)
 }
 
 /// Finds that, where `owners_of` knows which processes have the socket with an inode.
 pub fn find_among(pid: Pid, fd: i32, owners_of: &dyn Fn(u64) -> Vec<Pid>) -> Found {
     borrow(pid, fd).and_then(|socket| of_socket(pid, &socket, owners_of)).unwrap_or_default()
+}
+
+/// Whether a descriptor of process `pid` is a socket to which others connect.
+pub fn accepts(pid: Pid, fd: i32) -> bool {
+    socket_of(pid, fd).is_some_and(|socket| socket_acceptconn(socket).unwrap_or(false))
+}
+
+/// Returns the port or the name of a socket of process `pid`, which the connections that it accepts share.
+pub fn place(pid: Pid, fd: i32) -> Option<String> {
+    let own = getsockname(socket_of(pid, fd)?).ok()?;
+    match InetAddr::try_from(own.clone()) {
+        Ok(address) => Some(address.port().to_string()),
+        Err(_) => path_of(&SocketAddrUnix::try_from(own).ok()?),
+    }
+}
+
+/// Borrows a socket. To close any other borrowed file may ask its server, which may not answer.
+fn socket_of(pid: Pid, fd: i32) -> Option<OwnedFd> {
+    descriptor(pid, fd).filter(Descriptor::is_socket)?;
+    borrow(pid, fd)
 }
 
 /// Whether process `pid` has the socket with this inode open.

@@ -19,8 +19,9 @@ use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::cpu::ticks_ns;
 use weir_sys::proc::{
-    self, Blocked, Descriptor, ProcContents, ProcDir, ProcFile, Sched, Stat, Status, descriptor,
-    environment, is_anonymous_pipe, is_taken, kernel_function, special, words,
+    self, Blocked, Descriptor, ProcContents, ProcDir, ProcFile, Sched, Stat, Status, access,
+    ancestors, descriptor, descriptors, environment, is_anonymous_pipe, is_taken, kernel_function,
+    special, words,
 };
 
 /// A process: its tasks, and what the last look showed.
@@ -133,6 +134,21 @@ impl Unreaped {
         self.system_ns += other.system_ns;
         self.io = self.io.plus(other.io);
     }
+}
+
+/// Whether what a process writes to its standard error is a pipe that one above it in the run has open to be read:
+/// then nobody outside of the stage holds the stage up.
+pub fn is_captured(pid: Pid) -> bool {
+    const MOST_ABOVE: usize = 16;
+    const MOST_DESCRIPTORS: usize = 256;
+    let Some(error) = descriptor(pid, 2).filter(Descriptor::is_pipe) else { return false };
+    let own = std::process::id() as Pid;
+    let reads = |above: Pid| {
+        let mut fds = descriptors(above).into_iter().flatten().take(MOST_DESCRIPTORS);
+        let is_it = |fd: i32| descriptor(above, fd).as_ref() == Some(&error);
+        fds.any(|fd| is_it(fd) && access(above, fd).is_some_and(|(reads, _)| reads))
+    };
+    ancestors(pid).take(MOST_ABOVE).take_while(|above| *above != own).any(reads)
 }
 
 /// Keeps the strongest state; for several running tasks, the chance that one had a CPU.

@@ -12,7 +12,7 @@ use super::course::{Course, GroupTick};
 use super::dry::DryTimes;
 use super::group::{Group, describe, hints, input, is_due};
 use super::pipes::{Fill, PipeWatch};
-use super::process::{Process, TaskSample, combine, script_of};
+use super::process::{Process, TaskSample, combine, is_captured, script_of};
 use super::rows;
 use super::tree::Discovery;
 use crate::lives::{Adopted, Life, Lives};
@@ -207,7 +207,7 @@ impl Sampler {
             for look in &looks {
                 group.hidden |= look.hidden;
                 group.uncounted |= look.uncounted;
-                group.waits_for_err.0 |= look.waits_for_err();
+                group.waits_for_err.0 |= look.waits_for_err() && !is_captured(pid);
                 combine(&mut seen[process.group].state, look);
             }
             let found = |look: &TaskSample| Some((process.group, pid, look.state, look.awaited?));

@@ -1,23 +1,19 @@
 //! Connections that a process asked for and does not have yet.
 
 use super::open::Host;
-use crate::attribution::peers::{Row, is_of_this_host, plain, rows};
+use crate::attribution::peers::{Row, asked, is_of_this_host, plain, rows};
 use crate::bytes::half;
 use crate::sys::memory::read_remote;
-use rustix::net::sockopt::{socket_domain, socket_type};
-use rustix::net::{AddressFamily, SocketType};
 use std::net::{IpAddr, SocketAddr as InetAddr};
 use weir_doctor::facts::{Peer, PeerKind};
 use weir_doctor::why::Cause;
 use weir_sys::Pid;
-use weir_sys::proc::{Descriptor, borrow, seen_by, sockets};
+use weir_sys::proc::{borrow, seen_by, sockets};
 
 /// Bytes of the longest address (`struct sockaddr_storage`).
 const ADDRESS_BYTES: usize = 128;
 /// Most bytes read of the table of unix sockets.
 const TABLE_BYTES: usize = 1 << 20;
-/// The state of a connection that the other end has not answered (`TCP_SYN_SENT`).
-const ASKED: u8 = 2;
 /// The state of a socket that listens (`TCP_LISTEN`).
 const LISTENS: u8 = 10;
 /// The flag of a unix socket that listens (`__SO_ACCEPTCON`).
@@ -36,14 +32,8 @@ pub fn call(host: &Host, pid: Pid, fd: i32, address: u64, length: u64) -> Cause 
 
 /// Returns the wait for the connection of a TCP socket; `None` where it waits for none.
 pub fn pending(host: &Host, pid: Pid, fd: i32) -> Option<Cause> {
-    let socket = borrow(pid, fd)?;
-    let domain = socket_domain(&socket).ok()?;
-    let is_inet = domain == AddressFamily::INET || domain == AddressFamily::INET6;
-    (is_inet && socket_type(&socket) == Ok(SocketType::STREAM)).then_some(())?;
-    let inode = Descriptor::of(&socket)?.inode;
-    drop(socket);
+    let own = asked(pid, &borrow(pid, fd)?)?;
     let all = rows(pid);
-    let own = all.iter().find(|row| row.inode == inode && row.state == ASKED)?;
     let here = is_of_this_host(own.remote.ip(), own.local.ip());
     // One that has room takes every connection, so something else is in the way.
     let listens = |row: &&Row| {

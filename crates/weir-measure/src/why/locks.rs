@@ -7,7 +7,8 @@ use crate::sys::memory::read_remote;
 use weir_doctor::why::Cause;
 use weir_sys::Pid;
 use weir_sys::proc::{
-    Blocked, Mapping, Mappings, ProcContents, Stat, descriptor, identity, link, locks, tasks,
+    Blocked, FileKind, Mapping, Mappings, ProcContents, Stat, descriptor, descriptors, identity,
+    link, locks, tasks,
 };
 
 /// The bit of a futex that only one process uses.
@@ -56,6 +57,29 @@ pub fn on_file(host: &open::Host, pid: Pid, number: i64, args: &[u64; 6]) -> Opt
     holders.retain(|holder| *holder != pid);
     let path = link(pid, fd).map(|path| path.to_string_lossy().into_owned());
     Some(Cause::Lock { path, holders, own })
+}
+
+/// Returns the lock that others hold on a file which a process has open that sleeps for a short time: SQLite, for
+/// one, tries again until its time is up (`busy_timeout`).
+pub fn polled(host: &open::Host, pid: Pid, asked_ns: Option<u64>) -> Option<Cause> {
+    const LONGEST_NS: u64 = 1_000_000_000;
+    const MOST_FILES: usize = 64;
+    asked_ns.filter(|ns| *ns <= LONGEST_NS)?;
+    let is_exclusive = |lock: &String| lock.split_ascii_whitespace().nth(3) == Some("WRITE");
+    let of = |fd: i32| {
+        let what = descriptor(pid, fd).filter(|file| file.kind == FileKind::Storage)?;
+        // One that it has a lock on itself, or that it inherited with the lock, is not what it lacks.
+        locks(pid, fd).is_empty().then_some(())?;
+        let holds =
+            |one: &open::Opening| one.pid != pid && locks(one.pid, one.fd).iter().any(is_exclusive);
+        let (openings, _) = host.openings(&what);
+        let mut holders: Vec<Pid> =
+            openings.iter().filter(|it| holds(it)).map(|it| it.pid).collect();
+        holders.dedup();
+        let path = link(pid, fd).map(|path| path.to_string_lossy().into_owned());
+        (!holders.is_empty()).then_some(Cause::Polls { path, holders })
+    };
+    descriptors(pid)?.take(MOST_FILES).find_map(of)
 }
 
 impl Wanted {

@@ -32,7 +32,9 @@ use crate::hot::Profiler;
 use course::{Course, Lately, MOST_TASKS};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-use weir_doctor::why::{Cause, Named, Stop, StuckThread, Why, WhyLink, decisive, walk};
+use weir_doctor::why::{
+    Cause, HeldBack, Named, Stop, StuckThread, Why, WhyLink, beside, decisive, walk,
+};
 use weir_sys::Pid;
 use weir_sys::proc::{
     Blocked, FileKind, ProcContents, ProcDir, Stat, descriptor, identity, tasks, words,
@@ -95,7 +97,8 @@ pub fn why(pid: Pid) -> Option<Why> {
 }
 
 /// Forgets the standard output that a process keeps back where the one before it waits for another pipe
-/// of it, as for the queue of a pool.
+/// of it, as for the queue of a pool; and what it may keep back where it waits for another process to
+/// tell it what to write, and not for its input.
 fn forget_other_outputs(found: &mut Why) {
     for at in 1..found.links.len() {
         let Cause::Pipe(awaited) = &found.links[at - 1].wait else { continue };
@@ -103,6 +106,13 @@ fn forget_other_outputs(found: &mut Why) {
         let output = descriptor(found.links[at].named.pid, 1);
         if !output.is_some_and(|output| output.kind == FileKind::Pipe && output.inode == inode) {
             found.links[at].held_back = None;
+        }
+        let link = &mut found.links[at];
+        let input = descriptor(link.named.pid, 0);
+        if let Cause::Pipe(pipe) = &link.wait
+            && !input.is_some_and(|input| input.is_pipe() && input.inode == pipe.inode)
+        {
+            link.held_back = link.held_back.filter(|held| *held != HeldBack::Perhaps);
         }
     }
 }
@@ -158,6 +168,10 @@ impl Looker {
                 }
             }
         };
+        let others = || {
+            beside(tasks_of(&self.host, task, lately.as_ref()).into_iter().map(|it| it.0).collect())
+        };
+        let beside = wait.is_for_clients().then(others).flatten();
         let waits = !matches!(wait, Cause::Computes { .. });
         let is_silent = lately.as_ref().is_some_and(|lately| lately.is_silent);
         let held_back = (waits && is_silent).then(|| held::back(pid, &name)).flatten();
@@ -169,6 +183,7 @@ impl Looker {
             named: named(pid, &name),
             parent,
             wait,
+            beside,
             has_way_out,
             share: has_run.then_some(share),
             threads,
@@ -222,9 +237,20 @@ fn successor(pid: Pid) -> Option<(Pid, Stat)> {
 /// memory is the kernel's to tell of such a thread only. Also tells whether something else may let the
 /// process continue, and in which share of the time it waited so.
 fn waiting(host: &open::Host, first: Pid, lately: Option<&Lately>) -> (Cause, bool, f64) {
+    let is_cut = tasks(first).len() > MOST_TASKS;
+    let all = tasks_of(host, first, lately);
+    let waits = all.iter().map(|(wait, ..)| wait.clone()).collect();
+    let wait = decisive(waits).unwrap_or(Cause::Unknown { kernel: None });
+    let share = all.iter().find(|(other, ..)| *other == wait).map_or(1.0, |(.., share)| *share);
+    let is_out =
+        |(other, has_way_out, _): &(Cause, bool, f64)| *has_way_out || other.is_way_out(&wait);
+    let has_way_out = is_cut || all.iter().any(is_out);
+    (wait, has_way_out, share)
+}
+
+/// Returns the same of each thread.
+fn tasks_of(host: &open::Host, first: Pid, lately: Option<&Lately>) -> Vec<(Cause, bool, f64)> {
     let lives = |task: &Pid| *task == first || Stat::of(*task).is_some_and(|s| !s.has_ended());
-    let all = tasks(first);
-    let is_cut = all.len() > MOST_TASKS;
     let of = |task: Pid| {
         let past = lately.and_then(|lately| lately.of(task)).unwrap_or_default();
         match past.wait {
@@ -240,15 +266,7 @@ fn waiting(host: &open::Host, first: Pid, lately: Option<&Lately>) -> (Cause, bo
             }
         }
     };
-    let all = all.into_iter().take(MOST_TASKS).filter(lives);
-    let all: Vec<(Cause, bool, f64)> = all.map(of).collect();
-    let waits = all.iter().map(|(wait, ..)| wait.clone()).collect();
-    let wait = decisive(waits).unwrap_or(Cause::Unknown { kernel: None });
-    let share = all.iter().find(|(other, ..)| *other == wait).map_or(1.0, |(.., share)| *share);
-    let is_out =
-        |(other, has_way_out, _): &(Cause, bool, f64)| *has_way_out || other.is_way_out(&wait);
-    let has_way_out = is_cut || all.iter().any(is_out);
-    (wait, has_way_out, share)
+    tasks(first).into_iter().take(MOST_TASKS).filter(lives).map(of).collect()
 }
 
 /// Returns the threads of a process that wait for locks or conditions of their own, for no limited time;

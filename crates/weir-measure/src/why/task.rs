@@ -6,7 +6,7 @@ use crate::attribution::by_letter;
 use crate::attribution::calls::Call;
 use crate::attribution::classify::{Awaited, is_for_hang_ups, set_of};
 use crate::attribution::files::{Files, path_in};
-use crate::attribution::peers::{Found, find_among};
+use crate::attribution::peers::{Found, accepts, find_among, place};
 use crate::bytes::long;
 use crate::sys::memory::read_remote;
 use rustix::io::ioctl_fionread;
@@ -18,8 +18,8 @@ use weir_doctor::state::TaskState;
 use weir_doctor::why::{Cause, PipeWait, decisive};
 use weir_sys::Pid;
 use weir_sys::proc::{
-    Blocked, Descriptor, FileKind, ProcContents, ProcDir, Stat, behind_pidfd, borrow, descriptor,
-    is_anonymous_pipe, kernel_function, link, path_of, seen_by, uid, words,
+    Blocked, Descriptor, FileKind, ProcContents, ProcDir, Stat, behind_pidfd, borrow, children,
+    descriptor, is_anonymous_pipe, kernel_function, link, path_of, seen_by, uid, words,
 };
 
 /// Most waits of a set that are looked at.
@@ -42,7 +42,11 @@ pub fn wait(host: &Host, pid: Pid, task: Pid, blocked: Option<Blocked>) -> (Caus
             let (cause, has_way_out) = any_of(host, pid, call);
             (if is_limited { or_a_time(cause) } else { cause }, has_way_out)
         }
-        _ => (single(host, pid, task, number, &args), false),
+        _ => {
+            let cause = single(host, pid, task, number, &args);
+            let is_short = matches!(cause, Cause::Polls { .. });
+            (cause, is_short)
+        }
     };
     let may_go_on = has_way_out || is_limited || has_timeout(pid, call);
     (cause, may_go_on || signals::may_alarm(pid, task))
@@ -177,7 +181,10 @@ fn in_call(host: &Host, pid: Pid, task: Pid, number: i64, args: &[u64; 6]) -> Op
         }
         Call::Child => Some(ends::child(pid, number, args)),
         Call::Vfork => ends::vfork(pid, task, number, args),
-        Call::Sleep => Some(Cause::Sleep { asked_ns: asked(pid, number, args) }),
+        Call::Sleep => {
+            let asked_ns = asked(pid, number, args);
+            Some(locks::polled(host, pid, asked_ns).unwrap_or(Cause::Sleep { asked_ns }))
+        }
         Call::Signal { set, most } => Some(signals::any(pid, task, set, time_at(pid, most))),
         Call::Connect { fd, address, length } => {
             Some(connect::call(host, pid, fd, address, length))
@@ -266,7 +273,7 @@ fn pipe(host: &Host, pid: Pid, fd: i32, what: &Descriptor, writes: bool) -> Pipe
 /// Returns the wait for any of several descriptors that says most, and whether another of them may
 /// end it too.
 fn any_of(host: &Host, pid: Pid, call: Call) -> (Cause, bool) {
-    let set = set_of(pid, call);
+    let set = without_clients(pid, set_of(pid, call));
     let is_cut = set.len() > MOST_WAITS;
     let (mut waits, mut names, mut processes) = (Vec::new(), Vec::new(), Vec::new());
     for wait in
@@ -281,6 +288,7 @@ fn any_of(host: &Host, pid: Pid, call: Call) -> (Cause, bool) {
             wait => waits.push(wait),
         }
     }
+    set_aside(pid, &mut waits, &mut names);
     let is_obscure = |wait: &Cause| match wait {
         Cause::Socket { peer, .. } => peer.kind == PeerKind::Unknown,
         _ => false,
@@ -304,6 +312,39 @@ fn any_of(host: &Host, pid: Pid, call: Call) -> (Cause, bool) {
     };
     let is_out = waits.iter().any(|wait| wait.is_way_out(&cause));
     (cause, is_cut || is_out || names.iter().any(|name| name != EVENT))
+}
+
+/// Removes the connections of its clients from the set of a server that waits for more of them too.
+fn without_clients(pid: Pid, mut set: Vec<(i32, bool)>) -> Vec<(i32, bool)> {
+    let listen: Vec<i32> = set.iter().map(|it| it.0).filter(|fd| accepts(pid, *fd)).collect();
+    let places: Vec<String> = listen.iter().filter_map(|fd| place(pid, *fd)).collect();
+    let is_client = |fd: i32| {
+        !listen.contains(&fd) && place(pid, fd).is_some_and(|place| places.contains(&place))
+    };
+    if !places.is_empty() {
+        set.retain(|(fd, writes)| *writes || !is_client(*fd));
+    }
+    set
+}
+
+/// Removes pipes of processes that a process did not start, other than its input, from the waits of a set in
+/// which there is more: mostly they tell of the end of those.
+fn set_aside(pid: Pid, waits: &mut Vec<Cause>, names: &mut Vec<String>) {
+    let (input, children) = (descriptor(pid, 0), children(pid));
+    let aside = |wait: &Cause| match wait {
+        Cause::Pipe(pipe) => {
+            let is_input = input.as_ref().is_some_and(|it| it.is_pipe() && it.inode == pipe.inode);
+            let is_of_child = pipe.others.iter().any(|other| children.contains(other));
+            !pipe.writes && !pipe.own && !is_input && !is_of_child
+        }
+        _ => false,
+    };
+    let is_more = |wait: &Cause| !aside(wait) && !wait.is_own();
+    if names.iter().any(|name| name != EVENT) || waits.iter().any(is_more) {
+        let before = waits.len();
+        waits.retain(|wait| !aside(wait));
+        names.extend((waits.len() < before).then(|| String::from("a pipe")));
+    }
 }
 
 /// Returns the wait for a file or a device that is open.

@@ -80,6 +80,11 @@ fn stood_still(Stood { stall: Stall { lasted_ns, why }, answer }: &Stood) -> Str
 
 /// `on CPU 93 %, waiting for the disk 5 %`.
 fn part_list(parts: &[(BusyPart, f64)]) -> String {
+    part_list_of(parts, "waiting for a socket")
+}
+
+/// The same, with what is said of a wait for a socket of which no more is known.
+fn part_list_of(parts: &[(BusyPart, f64)], socket: &str) -> String {
     let said = |(part, share): &(BusyPart, f64)| {
         let what = match part {
             BusyPart::Cpu => "on CPU",
@@ -96,7 +101,7 @@ fn part_list(parts: &[(BusyPart, f64)]) -> String {
             BusyPart::Device(None) => "waiting for a terminal or device",
             BusyPart::Sleep => "asleep",
             BusyPart::Socket(Some(peer)) => &format!("waiting for {}", outside::peer_name(peer)),
-            BusyPart::Socket(None) => "waiting for a socket",
+            BusyPart::Socket(None) => socket,
             BusyPart::Lock => "waiting for a lock",
             BusyPart::Child => "waiting for a child",
             BusyPart::Stopped => "stopped",

@@ -1,6 +1,6 @@
 //! Sentences on what a stage waited for outside the run.
 
-use super::{LONGEST, part_list};
+use super::{LONGEST, part_list_of};
 use weir_command::units::words::{percent, rough_count, short_time};
 use weir_command::widths::cut;
 use weir_doctor::facts::{FileAccess, FileWait, FileWaitKind, Peer, PeerKind};
@@ -10,19 +10,28 @@ use weir_doctor::verdict::BusyPart;
 /// Who held up a stage of this name that waited for a socket most of the time, and why. `share`: of the run,
 /// for which the stage waited.
 pub fn held_up(peer: &Peer, limit: &Limit, name: &str, share: f64) -> String {
-    let far = peer_name(peer);
+    let far = match is_lookup(peer) {
+        true => format!("{} (a name lookup)", peer_name(peer)),
+        false => peer_name(peer),
+    };
     let (who, waited) = match limit {
         Limit::Process { program, pid, title, parts, trips } => {
             let title = title.as_ref().map(|title| format!(" ({})", cut(title, LONGEST)));
             let title = title.unwrap_or_default();
+            let what = match &peer.address {
+                Some(address) if is_lookup(peer) => {
+                    format!("an answer from {address} (a name lookup)")
+                }
+                _ => String::from("it"),
+            };
             let via = match (&peer.program, peer.pid) {
                 (Some(program), Some(its)) if its != *pid => format!(" through {program} {its}"),
                 _ => String::new(),
             };
             return format!(
                 "held up by process {program} {pid}{title}, outside the pipeline: {} of the time; {name} waited \
-                 for it{via}{}",
-                part_list(parts),
+                 for {what}{via}{}",
+                does(parts),
                 trips.map(round_trips).unwrap_or_default()
             );
         }
@@ -38,6 +47,16 @@ pub fn held_up(peer: &Peer, limit: &Limit, name: &str, share: f64) -> String {
     let of_the_time = if *limit == Limit::OwnBuffer { "" } else { " of the time" };
     let share = percent(share);
     format!("held up by {who}: {waited} {share}{of_the_time}: {}", finding(peer, limit))
+}
+
+/// Whether a socket is one to a server of names.
+fn is_lookup(peer: &Peer) -> bool {
+    peer.address.as_ref().is_some_and(|address| address.ends_with(":53"))
+}
+
+/// What a process did that somebody waits for.
+fn does(parts: &[(BusyPart, f64)]) -> String {
+    part_list_of(parts, "not answering")
 }
 
 /// `60 us`, `3ms`.
@@ -71,7 +90,7 @@ pub fn finding(peer: &Peer, limit: &Limit) -> String {
     let trip = short_time(tcp.last.rtt_ns.max(tcp.last.min_rtt_ns));
     match limit {
         Limit::Process { program, pid, parts, .. } => {
-            format!("process {program} {pid}: {} of the time", part_list(parts))
+            format!("process {program} {pid}: {} of the time", does(parts))
         }
         Limit::Loss(Some(share)) => {
             format!("{} of the segments were sent again (round trip {trip})", percent(*share))
@@ -124,18 +143,41 @@ pub fn file_name(wait: &FileWait) -> String {
 /// Names a wait for a disk: `the disk to flush /data/x`, `the disk to write /data/x (past the memory of the
 /// kernel: O_DIRECT)`.
 fn on_disk(wait: &FileWait, path: Option<&str>) -> String {
+    let it = if is_of_kernel(wait) { "the kernel" } else { "the disk" };
     let what = match (wait.access, path) {
-        (FileAccess::Other, Some(path)) => return format!("the disk: {path}"),
-        (FileAccess::Other, None) => return String::from("the disk"),
-        (FileAccess::Read, path) => format!("the disk to read {}", path.unwrap_or("a file")),
-        (FileAccess::Write, path) => format!("the disk to write {}", path.unwrap_or("a file")),
-        (FileAccess::Flush, path) => format!("the disk to flush {}", path.unwrap_or("files")),
+        (FileAccess::Other, Some(path)) => return format!("{it}: {path}"),
+        (FileAccess::Other, None) => return String::from(it),
+        (FileAccess::Read, path) => format!("{it} to read {}", path.unwrap_or("a file")),
+        (FileAccess::Write, path) => format!("{it} to write {}", path.unwrap_or("a file")),
+        (FileAccess::Flush, path) => format!("{it} to flush {}", path.unwrap_or("files")),
     };
     match (wait.direct, wait.throttled) {
         (true, _) => format!("{what} directly (O_DIRECT)"),
         (_, true) => format!("{what}, too much of which is not on the disk yet"),
         _ => what,
     }
+}
+
+/// Whether a file is none of a disk: the kernel itself answers for it.
+fn is_of_kernel(wait: &FileWait) -> bool {
+    const KINDS: [&str; 13] = [
+        "binfmt_misc",
+        "bpf",
+        "cgroup",
+        "cgroup2",
+        "configfs",
+        "debugfs",
+        "efivarfs",
+        "proc",
+        "resctrl",
+        "securityfs",
+        "selinuxfs",
+        "sysfs",
+        "tracefs",
+    ];
+    let kind = wait.on.as_deref().map(|on| on.split(' ').next().unwrap_or_default());
+    let is_there = |path: &str| path.starts_with("/proc/") || path.starts_with("/sys/");
+    kind.map_or_else(|| wait.path.as_deref().is_some_and(is_there), |kind| KINDS.contains(&kind))
 }
 
 /// Names the other end of a socket: `127.0.0.1:42022 (sshd 123)`, `the unix socket of postgres
@@ -147,6 +189,9 @@ pub fn peer_name(peer: &Peer) -> String {
         }
         (Some(address), ..) if peer.kind == PeerKind::Listening => {
             format!("a connection to {address}")
+        }
+        (Some(address), ..) if peer.kind == PeerKind::Unknown => {
+            format!("an answer to its request to be connected to {address}")
         }
         (Some(address), Some(program), Some(pid)) => format!("{address} ({program} {pid})"),
         (Some(address), ..) if peer.kind == PeerKind::Unix => format!("the unix socket {address}"),
@@ -173,6 +218,25 @@ mod tests {
         far.kind = PeerKind::Listening;
         assert_eq!(peer_name(&far), "a connection to /run/x");
         assert_eq!(peer_name(&Peer::default()), "a socket");
+        far.kind = PeerKind::Unknown;
+        assert_eq!(peer_name(&far), "an answer to its request to be connected to /run/x");
+    }
+
+    /// "process python3: asleep; curl waited for it", of a server of names.
+    #[test]
+    fn a_wait_for_a_server_of_names_says_that_it_is_for_a_name() {
+        let address = Some(String::from("127.0.0.1:53"));
+        let peer = Peer { kind: PeerKind::Local, address, ..Peer::default() };
+        let parts = vec![(BusyPart::Sleep, 0.9)];
+        let (program, pid, title, trips) = (String::from("dnsd"), 9, None, None);
+        let said =
+            held_up(&peer, &Limit::Process { program, pid, title, parts, trips }, "curl", 0.9);
+        assert!(
+            said.ends_with("curl waited for an answer from 127.0.0.1:53 (a name lookup)"),
+            "{said}"
+        );
+        let far = held_up(&peer, &Limit::FarEnd, "curl", 0.9);
+        assert!(far.starts_with("held up by the far end, 127.0.0.1:53 (a name lookup): "), "{far}");
     }
 
     #[test]
@@ -202,5 +266,13 @@ mod tests {
         let mut wait = FileWait { path, access: FileAccess::Write, ..FileWait::default() };
         wait.direct = true;
         assert_eq!(file_name(&wait), "the disk to write /data/x directly (O_DIRECT)");
+        let place = "/sys/fs/cgroup/job/cgroup.procs";
+        let path = Some(String::from(place));
+        let mut group = FileWait { path, access: FileAccess::Write, ..FileWait::default() };
+        assert_eq!(file_name(&group), format!("the kernel to write {place}"));
+        group.on = Some(String::from("cgroup2"));
+        assert_eq!(file_name(&group), format!("the kernel to write {place} (cgroup2)"));
+        group.on = Some(String::from("ext4 on vda1"));
+        assert!(file_name(&group).starts_with("the disk to write"), "a root of its own");
     }
 }

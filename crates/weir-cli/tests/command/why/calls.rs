@@ -396,3 +396,55 @@ fn a_socket_that_is_connected_to_itself_has_itself_as_its_peer() {
         says(staged.id(), &["waits for data on a socket whose other end it has open itself"]);
     assert_eq!(seen["chain"].as_array().map(Vec::len), Some(1), "{seen:#}");
 }
+
+/// A server whose handler slept "waits for a connection: nobody asks for its service", said its client.
+#[test]
+fn a_server_that_somebody_asks_does_not_wait_for_clients() {
+    let text = |answers: &str| {
+        format!(
+            "import os, select, socket, threading, time\n\
+             s = socket.socket()\ns.bind(('127.0.0.1', 0))\ns.listen()\n\
+             child = os.fork()\n\
+             if child == 0:\n    c = socket.create_connection(s.getsockname())\n    s.close()\n    \
+             c.sendall(b'?')\n    c.recv(1)\n\
+             print(child, flush=True)\nc, _ = s.accept()\nc.recv(1)\n{answers}\n"
+        )
+    };
+    let thread = "threading.Thread(target=time.sleep, args=[1000]).start()\ns.accept()";
+    let (_staged, child) = Staged::python(&text(thread));
+    says(child, &["waits for data on its socket to 127.0.0.1:", "the socket of", "which sleeps"]);
+    let turns = "e = select.epoll()\nfor it in s, c: e.register(it, select.EPOLLIN)\ne.poll()";
+    let (staged, child) = Staged::python(&text(turns));
+    says(child, &["the socket of", "which has not answered"]);
+    says(staged.id(), &["nobody asks for its service"]);
+}
+
+/// PostgreSQL's processes wait for a signal, and beside that for a pipe which tells of the end of their parent: that
+/// one was taken for what they wait for.
+#[test]
+fn a_pipe_beside_something_else_is_not_what_a_process_waits_for() {
+    let text = format!(
+        "{C}import select\nr, w = os.pipe()\nt = c.timerfd_create(1, 0)\nchild = os.fork()\n\
+         if child == 0:\n    os.close(w)\n    p = select.poll()\n    p.register(r, 1)\n    \
+         p.register(t, 1)\n    p.poll()\n\
+         print(child, flush=True)\ntime.sleep(1000)\n"
+    );
+    let (_staged, child) = Staged::python(&text);
+    let seen = says(child, &["waits for a timer or a pipe"]);
+    assert_eq!(second(&seen), None, "{seen:#}");
+}
+
+/// SQLite tries again until a lock is free: "sleeps: it asked for 0.10s".
+#[test]
+fn who_sleeps_until_a_lock_is_free_names_its_holder() {
+    let text = "import fcntl, os, tempfile, time\nf = tempfile.NamedTemporaryFile()\n\
+        child = os.fork()\n\
+        if child == 0:\n    g = open(f.name)\n    f.close()\n    while True: time.sleep(.1)\n\
+        fcntl.lockf(f, fcntl.LOCK_EX)\nprint(child, flush=True)\ntime.sleep(1000)\n";
+    let (staged, child) = Staged::python(text);
+    let seen = says(child, &["polls, most likely for the lock on", "held by"]);
+    assert_eq!(
+        (second(&seen), &seen["chain"][0]["kind"]),
+        (Some(staged.id().into()), &"lock".into())
+    );
+}
