@@ -105,11 +105,11 @@ fn command(failed: &FailedCommand) -> String {
 }
 
 /// Returns a status, with the signal that a shell reports by it: `153 (as by SIGXFSZ)`. SIGKILL has words
-/// of its own.
+/// of its own, and 129 is what git says to a wrong option.
 pub fn status(code: i32) -> String {
     const LAST_SIGNAL: i32 = 31;
     match code - 128 {
-        signal @ 1..=LAST_SIGNAL if signal != 9 => {
+        signal @ 2..=LAST_SIGNAL if signal != 9 => {
             format!("{code} (as by {})", signal_name(signal))
         }
         _ => code.to_string(),
