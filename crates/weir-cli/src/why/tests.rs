@@ -170,7 +170,7 @@ fn a_parent_that_was_just_named_is_not_named_again() {
         said(3),
         "3 (p3) waits for the end of its child 2 (p2), which sleeps: it asked for 5.00s"
     );
-    assert!(said(4).contains("2 (p2), started by 4 (p4), which sleeps"), "{}", said(4));
+    assert!(said(4).contains("2 (p2, started by 4 (p4)), which sleeps"), "{}", said(4));
 }
 
 /// Whoever sent something to another host waited for room "from" it.

@@ -164,7 +164,7 @@ fn a_full_pipe_names_its_reader() {
     let staged = Staged::bash(directory.path(), "yes | sleep 1000; :");
     let seen = says(
         staged.find("yes", ""),
-        &["waits for room in a pipe, which is full: it is read by", "(sleep 1000)"],
+        &["waits for room in a pipe, which is full: it is read by", "(sleep 1000, started by"],
     );
     assert_eq!(seen["chain"][0]["kind"], "pipe-out");
 }
@@ -245,7 +245,8 @@ fn a_locked_file_names_who_holds_it() {
     let staged = Staged::bash(directory.path(), text);
     // Not one of those that only try.
     let waiting = staged.find("flock", "flock book true");
-    let seen = says(waiting, &["waits for the lock on", "book, held by", "(sleep 1000)"]);
+    let seen =
+        says(waiting, &["waits for the lock on", "book, held by", "(sleep 1000, started by"]);
     assert_eq!(seen["chain"][0]["kind"], "lock");
 }
 

@@ -327,8 +327,8 @@ fn without_clients(pid: Pid, mut set: Vec<(i32, bool)>) -> Vec<(i32, bool)> {
     set
 }
 
-/// Removes pipes of processes that a process did not start, other than its input, from the waits of a set in
-/// which there is more: mostly they tell of the end of those.
+/// Removes pipes of processes that a process did not start, other than its input, from the waits of a set for
+/// which it also waits for a signal, a timer or the like: mostly they tell of the end of those.
 fn set_aside(pid: Pid, waits: &mut Vec<Cause>, names: &mut Vec<String>) {
     let (input, children) = (descriptor(pid, 0), children(pid));
     let aside = |wait: &Cause| match wait {
@@ -339,8 +339,7 @@ fn set_aside(pid: Pid, waits: &mut Vec<Cause>, names: &mut Vec<String>) {
         }
         _ => false,
     };
-    let is_more = |wait: &Cause| !aside(wait) && !wait.is_own();
-    if names.iter().any(|name| name != EVENT) || waits.iter().any(is_more) {
+    if names.iter().any(|name| name != EVENT) {
         let before = waits.len();
         waits.retain(|wait| !aside(wait));
         names.extend((waits.len() < before).then(|| String::from("a pipe")));

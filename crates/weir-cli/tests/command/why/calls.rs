@@ -437,11 +437,12 @@ fn a_pipe_beside_something_else_is_not_what_a_process_waits_for() {
 /// SQLite tries again until a lock is free: "sleeps: it asked for 0.10s".
 #[test]
 fn who_sleeps_until_a_lock_is_free_names_its_holder() {
-    let text = "import fcntl, os, tempfile, time\nf = tempfile.NamedTemporaryFile()\n\
-        child = os.fork()\n\
-        if child == 0:\n    g = open(f.name)\n    f.close()\n    while True: time.sleep(.1)\n\
-        fcntl.lockf(f, fcntl.LOCK_EX)\nprint(child, flush=True)\ntime.sleep(1000)\n";
-    let (staged, child) = Staged::python(text);
+    let text = format!(
+        "{C}import fcntl, tempfile\nf = tempfile.NamedTemporaryFile()\nchild = os.fork()\n\
+         if child == 0:\n    g = open(f.name)\n    f.close()\n    while True: c.usleep(100000)\n\
+         fcntl.lockf(f, fcntl.LOCK_EX)\nprint(child, flush=True)\ntime.sleep(1000)\n"
+    );
+    let (staged, child) = Staged::python(&text);
     let seen = says(child, &["polls, most likely for the lock on", "held by"]);
     assert_eq!(
         (second(&seen), &seen["chain"][0]["kind"]),
