@@ -157,7 +157,9 @@ impl<'a> Scanner<'a> {
                 TokenKind::Word => {
                     self.next()?;
                     words += 1;
-                    let word = token.text;
+                    // A line may be continued within a name.
+                    let joined = token.text.replace("\\\n", "");
+                    let word = joined.as_str();
                     if let Some(subscript) = subscript(word).filter(|_| assignable) {
                         if !is_plain_subscript(subscript) {
                             return Err(ScanStop::Whole);

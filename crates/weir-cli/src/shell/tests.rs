@@ -188,6 +188,7 @@ const WHOLE: &[&str] = &[
     "a=([1 | 2]=3) | c",
     "a[[ | b",
     "2>f a[ | b",
+    "a\\\nb[ | c",
     "<((a)) | b",
     // bash refuses them, and says so itself.
     "a | [[ b c ]]",
