@@ -2,6 +2,8 @@
 //! variant that uses several CPUs. What goes by the name is in one table (`table`).
 
 use crate::command::Command;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 pub use table::StatusMeaning;
 pub(crate) use table::{Fact, is};
@@ -155,7 +157,7 @@ pub fn reads_again(program: &str) -> bool {
 /// leave early.
 pub fn reads_files(program: &str) -> bool {
     let whole = |fact: &Fact| {
-        matches!(fact, Fact::OnePass(_) | Fact::EndsWithInput | Fact::Gathers | Fact::Packer)
+        matches!(fact, Fact::OnePass(_) | Fact::EndsWithInput | Fact::Gathers | Fact::Packer(_))
     };
     table::facts(program).iter().any(whole)
 }
@@ -262,7 +264,30 @@ pub fn has_own_buffer(program: &str) -> bool {
 /// Whether a command packs what it reads.
 pub fn packs(label: &str) -> bool {
     let Some((program, words)) = split(label) else { return false };
-    is(program, Fact::Packer) && !unpacks_by(&words)
+    packed_ending(program).is_some() && !unpacks_by(&words)
+}
+
+/// Returns the names of the files to which a packer packs the files that it is given; none where it writes to
+/// its standard output.
+pub fn packed(label: &str) -> Vec<String> {
+    let Some((program, words)) = split(label).filter(|_| packs(label)) else { return Vec::new() };
+    let after = |option: &str| words.iter().position(|word| *word == option).map(|at| at + 1);
+    if has_short(&words, 'c') || words.contains(&"--stdout") {
+        return Vec::new();
+    }
+    if let Some(name) = after("-o").and_then(|at| words.get(at)) {
+        return Vec::from([String::from(*name)]);
+    }
+    let ending = packed_ending(program).unwrap_or_default();
+    let files = words.iter().filter(|word| !word.starts_with('-'));
+    files.map(|file| format!("{file}{ending}")).collect()
+}
+
+fn packed_ending(program: &str) -> Option<&'static str> {
+    table::find(program, |fact| match fact {
+        Fact::Packer(ending) => Some(*ending),
+        _ => None,
+    })
 }
 
 /// Returns the files that a command unpacks.
@@ -280,7 +305,7 @@ pub fn unpacks_its_input(label: &str) -> bool {
 }
 
 fn is_unpacking(program: &str, words: &[&str]) -> bool {
-    is(program, Fact::Unpacker) || is(program, Fact::Packer) && unpacks_by(words)
+    is(program, Fact::Unpacker) || packed_ending(program).is_some() && unpacks_by(words)
 }
 
 /// Returns the archive that a tar with these arguments extracts or lists.

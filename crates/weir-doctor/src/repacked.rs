@@ -1,7 +1,7 @@
 //! Files that one command of a script packs, and a later one unpacks again.
 
 use crate::facts::{FoundGroup, Run, Stage};
-use crate::programs::{packs, unpacks, unpacks_its_input};
+use crate::programs::{packed, packs, unpacks, unpacks_its_input};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -36,23 +36,25 @@ pub fn repacked(run: &Run) -> Vec<Repacked> {
     };
     let mut found: Vec<Repacked> = Vec::new();
     for (group, packer, at, stage) in all().filter(|(.., stage)| packs(&stage.label)) {
-        let Some(output) = &stage.output else { continue };
-        let reads = |reader: &&(&FoundGroup, usize, usize, &Stage)| {
-            reader.0.start_ns >= group.end_ns.saturating_sub(SLACK_NS)
-                && unpacks(&reader.3.label).any(|file| is_same(&output.path, file))
-        };
-        let Some((below, unpacker, row, _)) = all().find(|reader| reads(&reader)) else { continue };
-        // tar names the file, and a gzip -d below it unpacks that.
-        let lower = below.run.stages.iter().position(|stage| unpacks_its_input(&stage.label));
-        let (unpacker, row) =
-            lower.map_or((unpacker, row), |lower| (unpacker - row + lower, lower));
-        found.push(Repacked {
-            path: output.path.clone(),
-            is_gone: output.is_gone,
-            packer,
-            unpacker,
-            saved_ns: saved_ns(group, at) + saved_ns(below, row),
-        });
+        let written = stage.output.iter().map(|output| (output.path.clone(), output.is_gone));
+        // Whether one that it named itself is still there, nobody has looked.
+        let named = packed(&stage.label).into_iter().map(|path| (path, false));
+        for (path, is_gone) in written.chain(named) {
+            let reads = |reader: &&(&FoundGroup, usize, usize, &Stage)| {
+                reader.0.start_ns >= group.end_ns.saturating_sub(SLACK_NS)
+                    && unpacks(&reader.3.label).any(|file| is_same(&path, file))
+            };
+            let Some((below, unpacker, row, _)) = all().find(|reader| reads(&reader)) else {
+                continue;
+            };
+            // tar names the file, and a gzip -d below it unpacks that.
+            let lower = below.run.stages.iter().position(|stage| unpacks_its_input(&stage.label));
+            let (unpacker, row) =
+                lower.map_or((unpacker, row), |lower| (unpacker - row + lower, lower));
+            let saved_ns = saved_ns(group, at) + saved_ns(below, row);
+            found.push(Repacked { path, is_gone, packer, unpacker, saved_ns });
+            break;
+        }
     }
     found.sort_by_key(|file| core::cmp::Reverse(file.saved_ns));
     found
@@ -61,10 +63,11 @@ pub fn repacked(run: &Run) -> Vec<Repacked> {
 /// Starts and ends are good to some ticks.
 const SLACK_NS: u64 = 20_000_000;
 
-/// Whether a path is the file that an argument names, wherever that was typed.
-fn is_same(path: &str, argument: &str) -> bool {
-    let argument = argument.trim_start_matches("./");
-    let before = path.strip_suffix(argument).filter(|_| !argument.is_empty());
+/// Whether two paths may be of one file, wherever they were typed: one is the end of the other.
+fn is_same(one: &str, other: &str) -> bool {
+    let [one, other] = [one, other].map(|path| path.trim_start_matches("./"));
+    let (long, short) = if one.len() < other.len() { (other, one) } else { (one, other) };
+    let before = long.strip_suffix(short).filter(|_| !short.is_empty());
     before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }
 
@@ -111,6 +114,27 @@ mod tests {
             assert_eq!(found.len(), 1, "{reader}");
             assert_eq!((found[0].packer, found[0].unpacker, found[0].is_gone), (0, 1, true));
             assert_eq!(found[0].saved_ns / MS, 4750 + 800);
+        }
+    }
+
+    /// `zstd -q big.txt -o t.zst; zstd -dc t.zst | wc -l`, and the like, packed for nothing without a word.
+    #[test]
+    fn what_a_packer_named_itself_is_found_too() {
+        for (packer, reader) in [
+            ("zstd -q big.txt -o d/t.zst", "zstd -dc d/t.zst"),
+            ("gzip big.txt", "zcat big.txt.gz"),
+            ("xz -k -9 d/a", "unxz ./d/a.xz"),
+            ("bzip2 -- a b", "bzcat b.bz2"),
+        ] {
+            let mut run = run(reader);
+            for stage in [&mut run.groups[0].run.stages[0], &mut run.stages[0]] {
+                (stage.label, stage.output) = (String::from(packer), None);
+            }
+            let found = repacked(&run);
+            assert_eq!(found.len(), 1, "{packer}");
+            assert_eq!((found[0].packer, found[0].unpacker, found[0].is_gone), (0, 1, false));
+            run.groups[0].run.stages[0].label = String::from("gzip -c big.txt");
+            assert_eq!(repacked(&run), [], "nobody knows where to");
         }
     }
 

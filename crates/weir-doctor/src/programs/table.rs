@@ -62,8 +62,8 @@ pub(crate) enum Fact {
     OneJob,
     /// A pool in its file may hold jobs back.
     Pools,
-    /// It packs a file or a stream, or unpacks it with `-d`.
-    Packer,
+    /// It packs a file or a stream, or unpacks it with `-d`. What it packs a file to ends in this.
+    Packer(&'static str),
     /// It unpacks one.
     Unpacker,
     /// It unpacks an archive that it extracts or lists, by a program for that.
@@ -213,17 +213,20 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("diff zdiff zcmp xzdiff bzdiff diff3 sdiff", &[Answers(1, Different)]),
     ("less more fzf", &[Leaves]),
     // Compressors; which other one does the same on several CPUs is in `parallel_form`.
-    ("gzip zstd", &[OnePass(UNPACKED), Packer, TakesMany]),
+    ("gzip", &[OnePass(UNPACKED), Packer(".gz"), TakesMany]),
+    ("zstd", &[OnePass(UNPACKED), Packer(".zst"), TakesMany]),
     ("zcat gunzip bzcat bunzip2 xzcat unxz zstdcat unzstd unpigz lz4cat unlz4", &[
         Unpacker, TakesMany,
     ]),
-    ("bzip2 lz4 lzma pbzip2 lbzip2", &[Packer, TakesMany]),
+    ("bzip2 pbzip2 lbzip2", &[Packer(".bz2"), TakesMany]),
+    ("lz4", &[Packer(".lz4"), TakesMany]),
+    ("lzma", &[Packer(".lzma"), TakesMany]),
     ("xz", &[
-        OnePass(UNPACKED), Packer, TakesMany,
+        OnePass(UNPACKED), Packer(".xz"), TakesMany,
         Fact::Threads(Threads { short: "-T", long: "--threads", ..THREADS }),
     ]),
     // It unpacks on one CPU.
-    ("pigz", &[Packer, TakesMany, Fact::Threads(Threads {
+    ("pigz", &[Packer(".gz"), TakesMany, Fact::Threads(Threads {
         short: "-p", long: "--processes", usual: None, not_with: Some('d'), ..THREADS
     })]),
     ("bgzip", &[Fact::Threads(Threads { short: "-@", long: "--threads", ..THREADS })]),
