@@ -82,7 +82,7 @@ pub struct Started {
     /// How the number is known: exact, estimated or a lower bound.
     pub evidence: Evidence,
     /// Mean time from start to end of one process; sampled. An upper bound where their number is a
-    /// lower bound.
+    /// lower bound. Of many, the longest of each program is left out.
     pub mean_life_ns: u64,
     /// Time in which at least one of them lived, as a share of the wall time of the stage or run;
     /// sampled.

@@ -39,7 +39,11 @@ struct ProgramLives {
     /// Those seen at one tick only.
     once: u64,
     life_ns: u64,
+    longest_ns: u64,
 }
+
+/// Of so many processes the longest of each program says nothing about the others.
+const MANY: u64 = 10;
 
 /// If at least one in this many of those seen once belonged to others, the number of unseen ones is
 /// unknown: the others may live shorter or longer than the run's own.
@@ -57,6 +61,7 @@ impl Births {
         seen.processes += 1;
         seen.once += u64::from(looks <= 1);
         seen.life_ns += life_ns;
+        seen.longest_ns = seen.longest_ns.max(life_ns);
     }
 
     /// Adds the processes of another group.
@@ -66,6 +71,7 @@ impl Births {
             mine.processes += theirs.processes;
             mine.once += theirs.once;
             mine.life_ns += theirs.life_ns;
+            mine.longest_ns = mine.longest_ns.max(theirs.longest_ns);
         }
         self.any_ns += other.any_ns;
         self.complete |= other.complete;
@@ -101,15 +107,24 @@ impl Births {
         let (unseen, evidence) = self.unseen(census, once);
         let counted = if evidence == Evidence::Estimated { unseen } else { 0 };
         let processes = seen + counted;
-        let life_ns = self.total(|seen| seen.life_ns);
         Some(Started {
             processes,
             likely_processes: seen + unseen,
             evidence,
-            mean_life_ns: life_ns / processes,
+            mean_life_ns: self.mean_life_ns(processes),
             wall_share: (self.any_ns as f64 / wall_ns.max(1) as f64).min(1.0),
             programs: self.programs(parent, counted),
         })
+    }
+
+    /// Returns how long one of so many lived. The longest of each program is left out of many: a subshell
+    /// that starts the others lives as long as all of them together.
+    fn mean_life_ns(&self, processes: u64) -> u64 {
+        let others = processes.saturating_sub(self.programs.len() as u64);
+        match self.complete && others >= MANY {
+            true => self.total(|seen| seen.life_ns - seen.longest_ns) / others,
+            false => self.total(|seen| seen.life_ns) / processes.max(1),
+        }
     }
 
     /// Estimates how many unseen ones there were, and the quality of their number.
@@ -190,6 +205,22 @@ mod tests {
         let counts: Vec<(&str, u64)> =
             started.programs.iter().map(|of| (of.name.as_str(), of.processes)).collect();
         assert_eq!(counts, [("basename", 3000), ("perl", 1)]);
+    }
+
+    /// `2> >(while read -r l; do read -t 0.03 <> <(:); done)`: 300 of 1 ms each were "about 55 ms each".
+    #[test]
+    fn the_shell_that_starts_the_others_is_not_one_of_them() {
+        let mut births = Births::complete();
+        births.note("perl", 2, 7300 * MS);
+        births.note("bash", 2, 9300 * MS);
+        (0..300).for_each(|_| births.note("bash", 2, MS));
+        let mean = |births: &Births| {
+            births.started("bash", 9300 * MS, &Census::default(), 0).expect("some").mean_life_ns
+        };
+        assert_eq!(mean(&births), MS);
+        let mut two = Births::complete();
+        [10, 20].into_iter().for_each(|ms| two.note("sort", 2, ms * MS));
+        assert_eq!(mean(&two), 15 * MS);
     }
 
     #[test]
