@@ -258,7 +258,8 @@ impl Watched {
         };
         let some: Vec<&(Pid, TaskSample)> = seen.iter().filter(works).collect();
         let mut among = if some.is_empty() { seen.iter().collect() } else { some };
-        // One of its threads accepts connections: what the others do says more, unless they wait for each other.
+        // Where a thread accepts connections, what the others do says more, unless they wait for
+        // each other.
         let accepts = |(pid, look): &&(Pid, TaskSample)| match look.awaited {
             Some(Awaited::Socket { fd, alone: true, .. }) => accepts(*pid, fd),
             _ => false,

@@ -68,7 +68,7 @@ pub fn polled(host: &open::Host, pid: Pid, asked_ns: Option<u64>) -> Option<Caus
     let is_exclusive = |lock: &String| lock.split_ascii_whitespace().nth(3) == Some("WRITE");
     let of = |fd: i32| {
         let what = descriptor(pid, fd).filter(|file| file.kind == FileKind::Storage)?;
-        // One that it has a lock on itself, or that it inherited with the lock, is not what it lacks.
+        // One that it has locked itself, or inherited with the lock, is not what it lacks.
         locks(pid, fd).is_empty().then_some(())?;
         let holds =
             |one: &open::Opening| one.pid != pid && locks(one.pid, one.fd).iter().any(is_exclusive);
