@@ -90,7 +90,7 @@ tsan:
         export WEIR_KILLS=20 PROPTEST_CASES=32; \
         target=$(uname -m)-unknown-linux-gnu; \
         set -- --locked -p weir-ring -p weir-pipes -p weir-mpx -p weir-region --all-features -Zbuild-std --target $target --target-dir target/tsan \
-            --config "target.$target.runner = 'timeout --foreground -k 5 300 $PWD/tests/run-test'"; \
+            --config "target.$target.runner = 'timeout --foreground -k 5 900 $PWD/tests/run-test'"; \
         cargo +nightly build "$@" --examples && cargo +nightly test "$@" --lib --tests -- \
             --skip a_lack_of_memory_is_an_error --skip memory_stays_within_the_budget --skip ten_thousand_channels \
             --skip unfinished_messages_of_all_writers_have_bounded_memory \
