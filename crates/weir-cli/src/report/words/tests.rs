@@ -453,6 +453,17 @@ fn stages_that_held_the_run_up_in_turn_are_named_by_time() {
     );
 }
 
+/// "phases: 0-6.5s elsewhere", while a tar that has a gzip below it ran all that time.
+#[test]
+fn a_script_whose_phases_are_mostly_not_known_has_none() {
+    let mut two = run(vec![stage("tar czf a d", [550, 0, 0, 0, 0]), stage("ls", [350; 5])]);
+    phase(&mut two, 650, Holder::Nobody);
+    phase(&mut two, 1000, by(1, true));
+    assert!(phases(&two, &two.phases).is_some());
+    two.script = true;
+    assert_eq!(phases(&two, &two.phases), None);
+}
+
 #[test]
 fn phases_are_told_with_as_many_digits_as_they_need() {
     let mut three = run(vec![stage("a", [0; 5]), stage("b", [0; 5]), stage("c x", [0; 5])]);
