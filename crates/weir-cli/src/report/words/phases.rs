@@ -21,7 +21,7 @@ pub fn phases(run: &Run, phases: &[Phase]) -> Option<String> {
         (_, None) if run.script => String::from("elsewhere"),
         (_, None) => String::from(NOBODY),
     };
-    // A group that starts others has no phases: where it ran for most of the time, they say nothing.
+    // A group that starts others has no phases: where it ran most of the time, they say nothing.
     let is_nobody = |phase: &&Phase| matches!(phase.holder, Holder::Nobody);
     let nobody_ns: u64 =
         phases.iter().filter(is_nobody).map(|phase| phase.end_ns - phase.start_ns).sum();
