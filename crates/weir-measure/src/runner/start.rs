@@ -108,6 +108,8 @@ impl RunningJob {
         }
         if let Some((bytes, refusal)) = refused {
             self.notes.push(format!("pipes hold {} KiB: {refusal}", bytes >> 10));
+            // Nor would they become larger later, so that nobody is advised to try.
+            self.limit_bytes = self.limit_bytes.min(bytes);
         }
         Ok(pipes)
     }
