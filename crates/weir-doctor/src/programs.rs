@@ -235,7 +235,7 @@ pub fn runs_others(program: &str) -> bool {
     starts_anything(program) || is(program, Fact::RunsOthers)
 }
 
-/// Whether a command stops what it runs at each of its calls.
+/// Whether a command stops what it runs at each of its calls, or runs it step by step.
 pub fn traces(label: &str) -> bool {
     program_name(label).is_some_and(|program| is(program, Fact::Traces))
 }

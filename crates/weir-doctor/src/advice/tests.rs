@@ -152,6 +152,9 @@ fn tiny_writes_are_shown_with_their_size() {
     // `strace -o x dd bs=512` was to gather its output (2.7x): the time was that of ptrace's stops.
     tiny.stages[0].label = "strace -o x dd bs=512".to_string();
     assert_eq!(kinds(&tiny), vec![]);
+    // perf counts, and stops nothing.
+    tiny.stages[0].label = "perf stat dd bs=512".to_string();
+    assert_eq!(kinds(&tiny), vec![AdviceKind::LargerWrites]);
     tiny.stages[0].label = "python3 -u g.py".to_string();
     writes(&mut tiny.stages[0], 1_000_000, 4_000_000_000);
     assert_eq!(kinds(&tiny), vec![]);

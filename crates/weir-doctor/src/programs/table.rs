@@ -47,7 +47,7 @@ pub(crate) enum Fact {
     Builds,
     /// What it starts is no part of its own work.
     RunsOthers,
-    /// It stops what it runs at each call or line of it: the time is that of the stops.
+    /// It stops what it runs at each call of it, or runs it itself: the time is that of this.
     Traces,
     /// It starts others and waits for them.
     Organizes,
@@ -292,8 +292,8 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("time sudo", &[Organizes, RunsOthers]),
     ("timeout", &[Organizes, RunsOthers, Leaves, Answers(124, TimeOver)]),
     ("unshare chroot", &[RunsOthers, BecomesNext]),
-    ("doas su runuser script flock", &[RunsOthers]),
-    ("strace ltrace gdb perf valgrind", &[RunsOthers, Traces]),
+    ("doas su runuser script flock perf", &[RunsOthers]),
+    ("strace ltrace gdb valgrind", &[RunsOthers, Traces]),
     ("tini dumb-init docker-init catatonit", &[RunsOthers]),
     ("perl", &[
         RunsOthers, StartsSlowly, LargerWritesBy("leave $| unset"), Flushes("$| = 1 in its program"),
