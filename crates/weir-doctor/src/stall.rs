@@ -41,7 +41,9 @@ pub fn place(run: &Run, verdict: &Verdict, has_parts: bool, stall: &Stall) -> Op
         _ if stall.why.left_open().is_some() => Some(Place::Verdict),
         Finding::HeldUp(_) if sleeps() => None,
         // What that child waits for is told.
-        Finding::HeldUp(Busy::Parts(parts)) if parts[0].0 == BusyPart::Child => {
+        Finding::HeldUp(Busy::Parts(parts))
+            if parts.first().is_some_and(|(part, _)| *part == BusyPart::Child) =>
+        {
             Some(Place::Verdict)
         }
         _ => Some(Place::Behind),
