@@ -158,12 +158,22 @@ fn keeps_at_once(pid: Pid, fd: i32) -> bool {
 }
 
 /// Returns the length and the path of the longest regular file that a process has open to be read only:
-/// its standard input, or one of the first that it opened.
+/// its standard input, or one of the first that it opened. What its program is loaded from is none.
 pub fn longest_read(pid: Pid) -> Option<(u64, PathBuf)> {
     let read = |fd: &i32| access(pid, *fd) == Some((true, false));
     let files = SOUGHT.into_iter().filter_map(|fd| Some((regular(pid, fd)?.1, fd)));
-    let (bytes, fd) = files.filter(|(_, fd)| read(fd)).max()?;
-    Some((bytes, link(pid, fd)?))
+    let paths =
+        files.filter(|(_, fd)| read(fd)).filter_map(|(len, fd)| Some((len, link(pid, fd)?)));
+    paths.filter(|(_, path)| !is_module(path)).max()
+}
+
+/// Whether a file is a library, or a module of a language.
+fn is_module(path: &Path) -> bool {
+    const MODULES: [&str; 4] = ["py", "pyc", "so", "pth"];
+    let is_one = |extension: &str| MODULES.contains(&extension);
+    let extension = path.extension().and_then(|it| it.to_str());
+    // `libc.so.6`
+    extension.is_some_and(is_one) || path.to_string_lossy().contains(".so.")
 }
 
 /// Returns the file that each of several processes reads, as far as is known of them.
@@ -278,16 +288,18 @@ mod tests {
     #[test]
     fn the_longest_file_that_is_only_read_is_what_a_process_reads() {
         let directory = tempfile::tempdir().expect("a directory");
-        let [short, long] = ["short", "long"].map(|name| directory.path().join(name));
+        let [short, long, library] =
+            ["short", "long", "lib.so.6"].map(|name| directory.path().join(name));
         std::fs::write(&short, [7; 10]).expect("written");
         std::fs::write(&long, [7; 90_000]).expect("written");
+        std::fs::write(&library, [7; 20]).expect("written");
         let mut child = std::process::Command::new("bash")
             .args([
                 "-c",
-                "exec 3<\"$1\" 4>>\"$2\"; echo; read x; exec 5<\"$2\"; echo; read x",
+                "exec 3<\"$1\" 4>>\"$2\" 6<\"$3\"; echo; read x; exec 5<\"$2\"; echo; read x",
                 "bash",
             ])
-            .args([&short, &long])
+            .args([&short, &long, &library])
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()
@@ -296,7 +308,7 @@ mod tests {
         let mut input = child.stdin.take().expect("piped");
         let mut output = std::io::BufReader::new(child.stdout.take().expect("piped"));
         std::io::BufRead::read_line(&mut output, &mut line).expect("a line");
-        assert_eq!(longest_read(pid), Some((10, short)), "the other is written");
+        assert_eq!(longest_read(pid), Some((10, short)), "one is written, one is loaded");
         std::io::Write::write_all(&mut input, b"\n").expect("written");
         std::io::BufRead::read_line(&mut output, &mut line).expect("a line");
         assert_eq!(longest_read(pid), Some((90_000, long)));

@@ -4,7 +4,7 @@ use super::bash::Places;
 use super::births::Births;
 use super::classify::{Endpoints, Hints};
 use super::dry::{DryTimes, Input};
-use super::files::Files;
+use super::files::{Files, longest_read};
 use super::outside::Peers;
 use super::pipes::Fill;
 use super::process::{Process, Unreaped};
@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_doctor::facts::{GroupQuota, MemoryLimit};
 use weir_doctor::partition::Samples;
+use weir_doctor::programs::{is_loaded_by_reading, reads_files};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::{Descriptor, Sched};
@@ -250,7 +251,8 @@ pub fn describe(group: &mut Group, process: &Process) {
     if group.root.program != process.record.program {
         // What was open before is what the process that forked it had open.
         group.more_ends.clear();
-        group.reads = None;
+        // It may have ended at the next look.
+        group.reads = read_by(process);
         group.ends_due = true;
         group.root.became_ns = group.last_ns;
     }
@@ -258,6 +260,13 @@ pub fn describe(group: &mut Group, process: &Process) {
     if group.first.0.is_empty() {
         group.first = (group.root.program.clone(), group.root.command.clone());
     }
+}
+
+/// Returns the longest file that a process has open to be read, with its length, where programs of its
+/// kind are known to read files again.
+pub fn read_by(process: &Process) -> Option<(u64, PathBuf)> {
+    let ProcessRecord { pid, program, .. } = &process.record;
+    (reads_files(program) || is_loaded_by_reading(program)).then(|| longest_read(*pid)).flatten()
 }
 
 /// Returns what the pipes of a group show now.

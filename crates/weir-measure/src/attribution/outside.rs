@@ -177,12 +177,16 @@ impl KnownPeer {
         let unknown = matches!(self.peer.kind, PeerKind::Unknown)
             && self.peer.waited_ns < ASK_AGAIN_NS
             && self.notes > 1;
-        let has_it = |owner: &Pid| self.found.inode.is_some_and(|inode| holds(*owner, inode));
         let of_this_host = matches!(self.peer.kind, PeerKind::Unix | PeerKind::Local);
-        let moved = self.notes > 1
-            && self.notes.is_power_of_two()
-            && of_this_host
-            && !self.found.owners.iter().any(has_it);
+        let due = self.notes > 1 && self.notes.is_power_of_two() && of_this_host;
+        if due && let Some(inode) = self.found.inode {
+            // A process that was just being started had it open until it became its program.
+            self.found.owners.retain(|owner| holds(*owner, inode));
+            if let Some(watched) = &mut self.watched {
+                watched.roots.retain(|root| self.found.owners.contains(root));
+            }
+        }
+        let moved = due && self.found.owners.is_empty();
         if unknown || moved {
             let waited_ns = self.peer.waited_ns;
             let tcp = self.peer.tcp;
@@ -357,6 +361,7 @@ fn title(pid: Pid) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::peers::tests::until;
     use super::*;
     use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
@@ -372,19 +377,27 @@ mod tests {
     /// A process whose standard input is the other end of this socket.
     fn server(script: &str) -> (Child, UnixStream) {
         let (near, far) = UnixStream::pair().expect("a pair");
+        (with_input(script, far), near)
+    }
+
+    fn with_input(script: &str, input: UnixStream) -> Child {
         let mut command = Command::new("bash");
-        command.args(["-c", script]).stdin(Stdio::from(std::os::fd::OwnedFd::from(far)));
-        (command.spawn().expect("bash"), near)
+        command.args(["-c", script]).stdin(Stdio::from(std::os::fd::OwnedFd::from(input)));
+        command.spawn().expect("bash")
     }
 
     fn noted(near: &UnixStream) -> Peer {
         let mut peers = Peers::default();
+        note_often(&mut peers, near);
+        Peers::longest([&peers].into_iter()).expect("a peer")
+    }
+
+    fn note_often(peers: &mut Peers, near: &UnixStream) {
         for _ in 0..40 {
             peers.note(me(), (near.as_raw_fd(), false), 10 * MS, &|_| false);
             // sleep: what the other process uses in this time is what is looked at.
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
-        Peers::longest([&peers].into_iter()).expect("a peer")
     }
 
     #[test]
@@ -410,15 +423,37 @@ mod tests {
     fn a_server_that_sleeps_is_asleep() {
         let (mut server, near) = server("exec sleep 60");
         let pid = server.id() as Pid;
-        while identity(pid).is_none_or(|identity| identity.name != "sleep") {
-            std::thread::yield_now();
-        }
+        until("it is sleep", || identity(pid).is_some_and(|identity| identity.name == "sleep"));
         let peer = noted(&near);
         server.kill().expect("killed");
         server.wait().expect("waited");
         let process = peer.process.expect("looked at");
         assert_eq!((process.program.as_str(), process.pid), ("sleep", server.id() as Pid));
         assert!(process.times.sleep_ns > 300 * MS, "{process:?}");
+    }
+
+    /// What another process had just started was named in place of the server, and for as long as it lived.
+    #[test]
+    fn who_has_closed_the_socket_is_not_its_server() {
+        let (near, far) = UnixStream::pair().expect("a pair");
+        let other = "echo up >&0; read -r; exec <&-; while :; do :; done";
+        let mut other = with_input(other, far.try_clone().expect("a copy"));
+        (&near).read_exact(&mut [0; 3]).expect("up");
+        let mut server = with_input("exec sleep 60", far);
+        let pid = server.id() as Pid;
+        until("it is sleep", || identity(pid).is_some_and(|identity| identity.name == "sleep"));
+        let mut peers = Peers::default();
+        peers.note(me(), (near.as_raw_fd(), false), 10 * MS, &|_| false);
+        assert!(peers.known[0].found.owners.contains(&(other.id() as Pid)));
+        (&near).write_all(b"\n").expect("written");
+        let inode = peers.known[0].found.inode.expect("known");
+        until("it has closed it", || !holds(other.id() as Pid, inode));
+        note_often(&mut peers, &near);
+        for process in [&mut other, &mut server] {
+            process.kill().and_then(|()| process.wait()).expect("ended");
+        }
+        let peer = Peers::longest([&peers].into_iter()).expect("a peer");
+        assert_eq!(peer.process.expect("looked at").pid, pid);
     }
 
     #[test]
@@ -434,14 +469,12 @@ mod tests {
         let address = listener.local_addr().expect("known");
         let near = std::net::TcpStream::connect(address).expect("connected");
         let _far = listener.accept().expect("accepted");
-        // A process that another test is just starting still has it open too.
-        let found = || {
+        until("its process is known", || {
             let mut peers = Peers::default();
             (0..4).for_each(|_| peers.note(me(), (near.as_raw_fd(), false), MS, &|_| true));
             let peer = Peers::longest([&peers].into_iter()).expect("a peer");
             (peer.kind, peer.pid, peer.tcp) == (PeerKind::Local, Some(me()), None)
-        };
-        assert!((0..100).any(|_| found()));
+        });
     }
 
     #[test]
@@ -472,10 +505,7 @@ mod tests {
             return;
         };
         let pid = child.id() as Pid;
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while title(pid).is_none() && std::time::Instant::now() < until {
-            std::thread::yield_now();
-        }
+        until("it has a title", || title(pid).is_some());
         let found = title(pid);
         child.kill().and_then(|()| child.wait()).expect("ended");
         assert_eq!(found.as_deref(), Some("joe shop LOCK waiting"));

@@ -302,11 +302,12 @@ fn name_of(pid: Pid) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::os::fd::AsRawFd;
     use std::os::unix::net::{UnixListener, UnixStream};
+    use std::time::{Duration, Instant};
 
     fn me() -> Pid {
         std::process::id() as Pid
@@ -314,6 +315,16 @@ mod tests {
 
     fn peer_of(pid: Pid, fd: i32) -> Peer {
         find(pid, fd).peer
+    }
+
+    /// Waits until something holds: a process that another test starts has all sockets of this one open
+    /// until it becomes its program.
+    pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{what} in half a minute");
+            std::thread::yield_now();
+        }
     }
 
     #[test]
@@ -342,10 +353,12 @@ mod tests {
         let address = listener.local_addr().expect("its address");
         let near = TcpStream::connect(address).expect("connected");
         let (_far, _) = listener.accept().expect("accepted");
-        let peer = peer_of(me(), near.as_raw_fd());
-        assert_eq!(peer.kind, PeerKind::Local);
-        assert_eq!(peer.address, Some(address.to_string()));
-        assert_eq!(peer.pid, Some(me()), "{peer:?}");
+        until("its process is known", || {
+            let peer = peer_of(me(), near.as_raw_fd());
+            assert_eq!(peer.kind, PeerKind::Local);
+            assert_eq!(peer.address, Some(address.to_string()));
+            peer.pid == Some(me())
+        });
         assert_eq!(peer_of(me(), listener.as_raw_fd()).kind, PeerKind::Listening);
     }
 
@@ -355,11 +368,13 @@ mod tests {
         let (near, far) = (bound(), bound());
         let address = far.local_addr().expect("its address");
         near.connect(address).expect("connected");
-        let peer = peer_of(me(), near.as_raw_fd());
-        assert_eq!((peer.kind, peer.pid), (PeerKind::Local, Some(me())), "{peer:?}");
-        assert_eq!(peer.address, Some(address.to_string()));
+        until("its process is known", || {
+            let peer = peer_of(me(), near.as_raw_fd());
+            assert_eq!(peer.address, Some(address.to_string()));
+            (peer.kind, peer.pid) == (PeerKind::Local, Some(me()))
+        });
         drop(far);
-        assert_eq!(peer_of(me(), near.as_raw_fd()).pid, None, "nobody gets it");
+        until("nobody gets it", || peer_of(me(), near.as_raw_fd()).pid.is_none());
     }
 
     #[test]
@@ -398,20 +413,23 @@ mod tests {
         let listener = UnixListener::bind(&path).expect("a listener");
         let near = UnixStream::connect(&path).expect("connected");
         // Not accepted: who listens is known.
-        let found = find(me(), near.as_raw_fd());
-        assert_eq!((found.peer.kind, found.peer.pid), (PeerKind::Unix, Some(me())));
-        assert_eq!(found.owners, [] as [Pid; 0]);
+        until("who listens is known", || {
+            let found = find(me(), near.as_raw_fd());
+            assert_eq!(found.owners, [] as [Pid; 0]);
+            (found.peer.kind, found.peer.pid) == (PeerKind::Unix, Some(me()))
+        });
         // Another process has the other end, as a server's child has.
         let (far, _) = listener.accept().expect("accepted");
         let far = std::process::Stdio::from(OwnedFd::from(far));
         let mut child = std::process::Command::new("sleep").arg("60").stdin(far).spawn();
         let child = child.as_mut().expect("sleep");
-        let found = find(me(), near.as_raw_fd());
+        until("its process is known", || {
+            let found = find(me(), near.as_raw_fd());
+            assert_eq!(found.peer.address.as_deref(), path.to_str());
+            found.owners == [child.id() as Pid] && found.peer.pid == Some(child.id() as Pid)
+        });
         child.kill().expect("killed");
         child.wait().expect("waited");
-        assert_eq!(found.owners, [child.id() as Pid]);
-        assert_eq!(found.peer.pid, Some(child.id() as Pid));
-        assert_eq!(found.peer.address.as_deref(), path.to_str());
     }
 
     #[test]

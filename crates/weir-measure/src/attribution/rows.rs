@@ -8,11 +8,9 @@
 use super::calls::Call;
 use super::classify::{Endpoints, Hints, classify};
 use super::diag::unix_peer;
-use super::files::longest_read;
-use super::group::{Group, MOST_GROUPS, MoreEnd, describe, hints, is_due};
+use super::group::{Group, MOST_GROUPS, MoreEnd, describe, hints, is_due, read_by};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskSample, combine};
-use weir_doctor::programs::{is_loaded_by_reading, reads_files};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::{
@@ -138,10 +136,7 @@ pub fn refresh_ends(group: &mut Group, process: &Process) -> bool {
     let pid = process.record.pid;
     let before = (group.root.ends, group.more_ends.len());
     let due = std::mem::take(&mut group.ends_due);
-    let program = &process.record.program;
-    if reads_files(program) || is_loaded_by_reading(program) {
-        group.reads = longest_read(pid).max(group.reads.take());
-    }
+    group.reads = read_by(process).max(group.reads.take());
     group.root.ends.input = descriptor(pid, 0).or(group.root.ends.input);
     group.root.ends.output = descriptor(pid, 1).or(group.root.ends.output);
     group.root.output = regular_file(pid, group.root.ends.output);

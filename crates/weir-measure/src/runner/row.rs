@@ -26,18 +26,6 @@ fn several_ns(groups: &[&Group], wall_ns: u64) -> u64 {
     (groups.iter().map(|group| group.several_ns).sum::<u64>() + at_once_ns).min(wall_ns)
 }
 
-/// Whether a process was seen with a file open to be read that is no module of a language.
-fn reads_data(group: &Group) -> bool {
-    const MODULES: [&str; 4] = ["py", "pyc", "so", "pth"];
-    let extension = |path: &PathBuf| path.extension().map(|it| it.to_string_lossy().into_owned());
-    let is_module = |path: &PathBuf| {
-        let name = path.to_string_lossy();
-        // `libc.so.6`
-        extension(path).is_some_and(|it| MODULES.contains(&it.as_str())) || name.contains(".so.")
-    };
-    group.reads.as_ref().is_some_and(|(_, path)| !is_module(path))
-}
-
 /// Returns the files that processes of a command read to the end. The last look at each may have been
 /// some time before: one that does not leave early, and was seen to have read half, read it all.
 fn files_read(label: &str, groups: &[&Group]) -> Vec<FileRead> {
@@ -122,7 +110,7 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         files,
         flushes,
         lines: Places::of(groups.iter().map(|group| &group.places)),
-        data_readers: groups.iter().filter(|group| reads_data(group)).count() as u64,
+        data_readers: groups.iter().filter(|group| group.reads.is_some()).count() as u64,
         files_read: files_read(label, groups),
         shared_file: shared(groups.iter().map(|group| &group.reads)),
         quota: quotas.max_by_key(|held| held.quota.throttled_ns).cloned(),
