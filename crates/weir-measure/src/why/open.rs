@@ -153,7 +153,7 @@ mod tests {
         drop(command);
         let up = reader.read_exact(&mut [0; 3]).is_ok();
         let pipe = Descriptor::of(&reader).expect("known");
-        let (found, _) = Host::default().openings(&pipe);
+        let (found, _) = Host::near(own()).openings(&pipe);
         shell.kill().expect("killed");
         shell.wait().expect("waited");
         if !up {
@@ -172,13 +172,13 @@ mod tests {
         let mut child = command.spawn().expect("sleep");
         // It shares what `command` keeps open here.
         let output = descriptor(child.id() as Pid, 1).expect("its output");
-        let host = Host::default();
+        let host = Host::near(own());
         let (found, _) = host.openings(&output);
         // What is asked later is answered from the same look.
         command.stdout(writer.try_clone().expect("a copy"));
         let mut later = command.spawn().expect("sleep");
         assert_eq!(host.openings(&output).0, found);
-        assert!(Host::default().openings(&output).0.len() > found.len());
+        assert!(Host::near(own()).openings(&output).0.len() > found.len());
         later.kill().expect("killed");
         later.wait().expect("waited");
         child.kill().expect("killed");
