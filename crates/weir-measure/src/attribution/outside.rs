@@ -277,8 +277,14 @@ impl Watched {
         let Some((state, on_cpu_permille)) = strongest else { return };
         self.samples.add(state, weight_ns, on_cpu_permille);
         let Some((pid, look)) = among.iter().find(|(_, look)| look.state == state) else { return };
-        let name = || identity(*pid).map_or_else(String::new, |identity| identity.name);
-        self.seen.entry(*pid).or_insert_with(|| (name(), 0)).1 += weight_ns;
+        let (name, seen_ns) = self.seen.entry(*pid).or_default();
+        // A shell becomes the last of its commands.
+        if (name.is_empty() || self.looks.is_multiple_of(SEEK_LOOKS))
+            && let Some(identity) = identity(*pid)
+        {
+            *name = identity.name;
+        }
+        *seen_ns += weight_ns;
         note_waits(&mut self.waits, *pid);
         if let Some(title) = title(*pid) {
             *self.titles.entry(title).or_default() += weight_ns;
@@ -417,6 +423,24 @@ mod tests {
             rustix::process::Pid::from_raw(process.pid).expect("an id"),
             rustix::process::Signal::KILL,
         );
+    }
+
+    /// What ssh ran was named bash, for the shell that had become it.
+    #[test]
+    fn a_process_has_the_name_of_what_it_became() {
+        let spin = "exec perl -e '1 while 1'";
+        let (mut server, near) = server(&format!("echo up >&0; read -r; {spin}"));
+        (&near).read_exact(&mut [0; 3]).expect("up");
+        let mut peers = Peers::default();
+        (0..3).for_each(|_| peers.note(me(), (near.as_raw_fd(), false), 10 * MS, &|_| false));
+        assert_eq!(peers.known[0].watched.as_ref().expect("looked at").seen.len(), 1);
+        (&near).write_all(b"\n").expect("written");
+        let pid = server.id() as Pid;
+        until("it is perl", || identity(pid).is_some_and(|identity| identity.name == "perl"));
+        note_often(&mut peers, &near);
+        server.kill().and_then(|()| server.wait()).expect("ended");
+        let peer = Peers::longest([&peers].into_iter()).expect("a peer");
+        assert_eq!(peer.process.expect("looked at").program, "perl");
     }
 
     #[test]
