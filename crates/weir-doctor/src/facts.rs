@@ -205,6 +205,8 @@ pub struct Stage {
     pub user_ns: u64,
     /// System CPU time of all its tasks.
     pub system_ns: u64,
+    /// The CPU time of the one of its processes that used most; 0 where they are not known one by one.
+    pub most_cpu_ns: u64,
     /// The quality of user and system time: exact, a lower bound where descendants that nobody
     /// waited for used more, or sampled.
     pub cpu_evidence: Evidence,

@@ -255,6 +255,20 @@ pub fn waits_for_starter(run: &Run, position: usize) -> Option<PoolWait> {
     is_it.then_some(PoolWait { starter, share, writes: times.output_ns > times.input_ns })
 }
 
+/// Returns the share of the work of several copies of a process that one of them had, where that is far
+/// more than an equal part.
+pub fn straggler(group: &FoundGroup) -> Option<f64> {
+    /// Less CPU time does not tell how work was shared out.
+    const LEAST_NS: u64 = 200_000_000;
+    let [row] = group.run.stages.as_slice() else { return None };
+    let is_pool =
+        row.label.ends_with(COPY) && row.processes > 1 && row.processes == group.instances;
+    let (all_ns, equal) = ((row.user_ns + row.system_ns) as f64, 1.0 / row.processes as f64);
+    let share = row.most_cpu_ns as f64 / all_ns.max(1.0);
+    let is_far = share >= equal + (1.0 - equal) / 2.0 && row.most_cpu_ns >= LEAST_NS;
+    (is_pool && is_far).then_some(share)
+}
+
 /// Whether a build would gain by more jobs at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoreJobs {

@@ -325,3 +325,20 @@ fn workers_wait_until_their_results_are_taken() {
     assert_eq!(of(100, 300, 500, 2000), None, "they work");
     assert_eq!(of(0, 0, 2900, 50), None, "a lock that has nothing to do with it");
 }
+
+/// A pool of two ran one long job last, for two thirds of the time, and nobody was told.
+#[test]
+fn one_worker_that_had_most_of_the_work_is_found() {
+    let of = |processes: u64, most: u64, all: u64| {
+        let mut worker = stage("python3 (a copy of itself)", 3000, 0);
+        (worker.processes, worker.most_cpu_ns, worker.user_ns) = (processes, most * MS, all * MS);
+        let mut run = run(&[&[worker]]);
+        run.groups[0].instances = processes;
+        straggler(&run.groups[0])
+    };
+    assert_eq!(of(2, 1600, 2000), Some(0.8));
+    assert_eq!(of(4, 1300, 2000), Some(0.65));
+    assert_eq!(of(2, 1300, 2000), None, "not far from one half");
+    assert_eq!(of(2, 100, 110), None, "too little");
+    assert_eq!(of(1, 1600, 1600), None, "alone");
+}

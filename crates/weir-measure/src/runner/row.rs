@@ -92,6 +92,7 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         most_tasks: groups.iter().map(|group| group.most_tasks).max().unwrap_or(1),
         user_ns: cpu_ns.saturating_sub(system_ns),
         system_ns,
+        most_cpu_ns: groups.iter().map(|group| group.gone.cpu_ns).max().unwrap_or(0),
         queue_sum_ns: queue_ns,
         samples: samples.count(),
         cpu_evidence: if unsampled { Evidence::LowerBound } else { Evidence::Sampled },

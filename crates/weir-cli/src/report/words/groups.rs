@@ -9,7 +9,7 @@ use weir_command::widths::cut;
 use weir_doctor::diagnosis::Diagnosis;
 use weir_doctor::facts::{Evidence, FoundGroup, Run, Unseen};
 use weir_doctor::graph::{CriticalPath, Jobs, Link};
-use weir_doctor::groups::{GroupFinding, Inside, MoreJobs, Part, waits_for_starter};
+use weir_doctor::groups::{GroupFinding, Inside, MoreJobs, Part, straggler, waits_for_starter};
 use weir_doctor::load::PipeSide;
 use weir_doctor::read_again::read_again;
 use weir_doctor::repacked::{Repacked, repacked};
@@ -170,6 +170,15 @@ fn pool(run: &Run, position: usize) -> Option<String> {
 }
 
 fn held(group: &FoundGroup, verdict: &Verdict) -> Option<String> {
+    let held = waiting(group, verdict)?;
+    let one = straggler(group).map(|share| {
+        let of = group.instances;
+        format!("; one of the {of} had {} of their work", percent(share))
+    });
+    Some(held + &one.unwrap_or_default())
+}
+
+fn waiting(group: &FoundGroup, verdict: &Verdict) -> Option<String> {
     match verdict.finding {
         Finding::TooShort => None,
         Finding::Idle if group.is_single() => {
