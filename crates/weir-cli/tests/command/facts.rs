@@ -43,6 +43,9 @@ fn a_process_left_running_that_has_the_pipe_open_is_the_verdict() {
     let name = format!("held up by sleep 1.5 (PID {}), left running by stage 1", found["pid"]);
     assert!(said.starts_with(&name), "{said}");
     assert!(found["waited_s"].as_f64() > Some(0.5), "{found}");
+    // Of two, the first to end was named.
+    let two = left("bash -c 'sleep 0.7 & sleep 1.5 & echo hi' | cat");
+    assert_eq!(two["left_open"][0]["command"], "sleep 1.5", "{two}");
     for text in
         ["bash -c 'sleep 1.5 > /dev/null & echo hi' | cat", "bash -c 'sleep 1; echo hi' | cat"]
     {

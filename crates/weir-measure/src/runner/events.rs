@@ -142,7 +142,9 @@ impl RunningJob {
             let live = &mut self.live[position];
             let since_ns = now_ns.saturating_sub(live.end_ns());
             let Some(group) = live.started_group() else { continue };
-            if let Some(left) = live.left.as_mut().filter(|left| left.is_due(since_ns)) {
+            if let Some(left) = &mut live.left
+                && left.is_due(since_ns)
+            {
                 let told = self.sampler.lives.as_ref();
                 let others = told.map(|lives| lives.alive_of(group).collect());
                 left.sample(others.unwrap_or_else(strays), &self.sampler.pipes[position].identity);

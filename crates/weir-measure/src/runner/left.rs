@@ -25,7 +25,9 @@ pub(super) struct LeftBehind {
     /// The arguments of the stage's first process: copies of it have the same.
     first: String,
     looks: u32,
-    /// The one that has the pipe open, once it was found.
+    /// Whether it is known that the one that was found has ended.
+    is_over: bool,
+    /// The one that has the pipe open, once it was found; that which had it for longest, of several.
     pub process: Option<LeftProcess>,
 }
 
@@ -36,9 +38,16 @@ impl LeftBehind {
     }
 
     /// Whether it is time to look for who has the pipe open: a while after the end, since just after it
-    /// a process may not have become what it will be.
-    pub fn is_due(&self, since_ns: u64) -> bool {
-        let is_open = self.process.is_none() && self.looks < LOOKS;
+    /// a process may not have become what it will be; and when the one that had it open has ended, since
+    /// it was not the last one then.
+    pub fn is_due(&mut self, since_ns: u64) -> bool {
+        let ended =
+            |process: &LeftProcess| Stat::of(process.pid).is_none_or(|stat| stat.has_ended());
+        let has_ended = self.process.as_ref().map(ended);
+        if has_ended == Some(true) && !self.is_over {
+            (self.looks, self.is_over) = (0, true);
+        }
+        let is_open = has_ended != Some(false) && self.looks < LOOKS;
         is_open && since_ns >= LEFT_NS * (u64::from(self.looks) + 1)
     }
 
@@ -48,7 +57,9 @@ impl LeftBehind {
         let mut pids: Vec<Pid> = self.sampled.iter().copied().chain(others).collect();
         pids.sort_by_key(|pid| *pid);
         pids.dedup();
-        self.process = holder(&pids, pipe, &self.first);
+        if let Some(found) = holder(&pids, pipe, &self.first) {
+            (self.process, self.is_over) = (Some(found), false);
+        }
     }
 }
 
