@@ -296,6 +296,29 @@ fn what_runs_on_a_terminal_of_its_own_has_lines_too() {
     });
 }
 
+/// A pool of workers, one of which has more to do: "it waited for standard input 55 % of the time", of the
+/// mean of a master that waits and of workers that compute, or they "ask and answer in turn".
+#[test]
+fn a_pool_of_copies_works_while_one_of_them_does() {
+    if !have(&["python3"]) {
+        return;
+    }
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = "import multiprocessing as m, time\ndef work(s):\n    end = time.process_time() + s\n    \
+                    while time.process_time() < end: pass\nif __name__ == '__main__':\n    with m.Pool(2) as p: \
+                    p.map(work, [.004] * 100 + [.8], chunksize=1)\n    print('done')\n";
+        let script = write(directory.path(), "pool.py", text);
+        let ran = weir_run(&[&format!("python3 {script}; true")]);
+        assert_eq!(ran.stdout(), "done\n");
+        let found = group(&ran, "pool.py");
+        assert_eq!(found["verdict"]["stage"], 1, "{}", ran.stderr());
+        let stage = &found["stages"][0];
+        let (busy, cpu_s) = (stage["busy"].as_f64(), stage["cpu_s"].as_f64());
+        assert!(busy > Some(0.8) && cpu_s > Some(0.6), "{}", ran.stderr());
+    });
+}
+
 /// Two processes that a pair of sockets joins are a pipeline, as if it were a pipe.
 #[test]
 fn a_pair_of_sockets_joins_two_processes() {

@@ -6,6 +6,8 @@ use super::Stage;
 const MANY_TURNS: u64 = 200;
 /// Turns that take longer on average cost more than the wake-ups.
 const LONG_NS: u64 = 20_000_000;
+/// If both together compute for longer than this in each turn, the wake-ups are no great part of it.
+const LONG_WORK_NS: f64 = 1_000_000.0;
 /// One that works for more of the time than this, beside what the kernel does for its calls, holds the
 /// other up.
 const MOSTLY: f64 = 0.75;
@@ -62,6 +64,7 @@ impl Exchange {
         };
         self.turns >= MANY_TURNS
             && self.each_ns() <= LONG_NS
+            && sum(&works) * self.each_ns() as f64 <= LONG_WORK_NS
             && self.both.iter().all(|stage| works(stage) <= MOSTLY)
             && !self.both.iter().any(streams)
             && (!self.by_socket || self.both.iter().all(waits))
@@ -124,6 +127,16 @@ mod tests {
         assert!(!exchange([700, 0, 300], [700, 0, 300]).is_lock_step());
         let few = Exchange { turns: 20, ..exchange([450, 30, 500], [310, 20, 650]) };
         assert!(!few.is_lock_step());
+    }
+
+    /// Workers of a pool that computed for 5 ms a task, and waited for a CPU as long, were said to lose their
+    /// time by being woken.
+    #[test]
+    fn long_work_in_each_turn_is_no_wake_up() {
+        let pool = Exchange { turns: 200, ..exchange([30, 10, 900], [430, 400, 100]) };
+        assert_eq!(pool.each_ns(), 5 * MS);
+        assert!(!pool.is_lock_step());
+        assert!(Exchange { turns: 2000, ..pool }.is_lock_step());
     }
 
     /// A worker was said to ask and to be answered, which waited until its results were taken.

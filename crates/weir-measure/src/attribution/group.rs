@@ -68,6 +68,10 @@ pub struct Group {
     pub tick: (Option<(TaskState, u32)>, usize),
     /// Samples of its state.
     pub samples: Samples,
+    /// The same of it and its copies together, where it has had some.
+    pub family: Option<Samples>,
+    /// The first process of the group of which it is a copy.
+    pub copy_of: Option<Pid>,
     /// The times by state since the last tick, where there is a trace.
     pub span: Option<Span>,
     /// Most tasks seen at the same time.

@@ -16,6 +16,7 @@
 //! - `locale`: finds the locale by which a program compares text;
 //! - `dry`: what is waiting for input and looks like work;
 //! - `course`: keeps what each stage spent its time on, from which phases are cut;
+//! - `family`: what copies of a process did together with it;
 //! - `sampler`: at each tick, the state of each group of tasks, weighted by time.
 //!
 //! The runner reads the exact figures (CPU time, waiting for a CPU, bytes, memory) when a stage
@@ -28,6 +29,7 @@ pub(crate) mod classify;
 mod course;
 mod diag;
 mod dry;
+mod family;
 pub(crate) mod files;
 mod group;
 mod locale;

@@ -273,7 +273,7 @@ impl Watched {
             among.retain(|it| !accepts(it));
         }
         let mut strongest = None;
-        among.iter().for_each(|(_, look)| combine(&mut strongest, look));
+        among.iter().for_each(|(_, look)| combine(&mut strongest, look.found()));
         let Some((state, on_cpu_permille)) = strongest else { return };
         self.samples.add(state, weight_ns, on_cpu_permille);
         let Some((pid, look)) = among.iter().find(|(_, look)| look.state == state) else { return };

@@ -105,6 +105,11 @@ pub struct TaskSample {
 }
 
 impl TaskSample {
+    /// Its state, with its chance of a CPU.
+    pub fn found(&self) -> (TaskState, u32) {
+        (self.state, self.on_cpu_permille)
+    }
+
     /// Whether it waits to write to its standard error, which is a pipe that is not an output of
     /// its stage.
     pub fn waits_for_err(&self) -> bool {
@@ -152,8 +157,7 @@ pub fn is_captured(pid: Pid) -> bool {
 }
 
 /// Keeps the strongest state; for several running tasks, the chance that one had a CPU.
-pub fn combine(strongest: &mut Option<(TaskState, u32)>, look: &TaskSample) {
-    let (state, on_cpu) = (look.state, look.on_cpu_permille);
+pub fn combine(strongest: &mut Option<(TaskState, u32)>, (state, on_cpu): (TaskState, u32)) {
     *strongest = match *strongest {
         Some((TaskState::Running, before)) if state == TaskState::Running => {
             let neither = (1000 - before.min(1000)) * (1000 - on_cpu.min(1000)) / 1000;

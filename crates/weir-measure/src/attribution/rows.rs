@@ -8,6 +8,7 @@
 use super::calls::Call;
 use super::classify::{Endpoints, Hints, classify};
 use super::diag::unix_peer;
+use super::family;
 use super::group::{Group, MOST_GROUPS, MoreEnd, describe, hints, is_due, read_by};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskSample, combine};
@@ -67,7 +68,7 @@ impl Rows {
             let state = own_state(process.record.pid, look, group, hints, true);
             group.hidden |= look.hidden;
             group.uncounted |= look.uncounted;
-            combine(&mut group.tick.0, &TaskSample { state, ..*look });
+            combine(&mut group.tick.0, (state, look.on_cpu_permille));
         }
         if is_due(process.looks, true) {
             describe(group, process);
@@ -82,6 +83,7 @@ impl Rows {
 
     /// Ends a tick: adds what was seen to the sums of each row.
     pub fn end(&mut self, now_ns: u64, weight_ns: u64) {
+        family::add_tick(&mut self.groups, weight_ns, |group, _| group.tick.0);
         for group in self.groups.iter_mut().filter(|group| !group.ended) {
             let (state, tasks) = std::mem::take(&mut group.tick);
             group.add_tick(state, tasks, now_ns, weight_ns);

@@ -10,6 +10,7 @@ use super::births::Census;
 use super::classify::Endpoints;
 use super::course::{Course, GroupTick};
 use super::dry::DryTimes;
+use super::family;
 use super::group::{Group, describe, hints, input, is_due};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskSample, combine, is_captured, script_of};
@@ -208,7 +209,7 @@ impl Sampler {
                 group.hidden |= look.hidden;
                 group.uncounted |= look.uncounted;
                 group.waits_for_err.0 |= look.waits_for_err() && !is_captured(pid);
-                combine(&mut seen[process.group].state, look);
+                combine(&mut seen[process.group].state, look.found());
             }
             let found = |look: &TaskSample| Some((process.group, pid, look.state, look.awaited?));
             waits.extend(looks.iter().filter_map(found));
@@ -296,6 +297,9 @@ impl Sampler {
         let (weight_ns, each) = (self.weight_ns, self.population.is_each());
         let Population { groups, rows, .. } = &mut self.population;
         self.tracer.hand_over(groups, rows);
+        if each {
+            family::add_tick(groups, weight_ns, |_, position| seen[position].state);
+        }
         for (position, group) in groups.iter_mut().enumerate() {
             let GroupTick { tasks, state, .. } = seen[position];
             group.add_tick(state, tasks, now_ns, weight_ns);

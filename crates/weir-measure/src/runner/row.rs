@@ -26,6 +26,22 @@ fn several_ns(groups: &[&Group], wall_ns: u64) -> u64 {
     (groups.iter().map(|group| group.several_ns).sum::<u64>() + at_once_ns).min(wall_ns)
 }
 
+/// Returns the samples of all. Copies of a process, such as the workers of a pool, count together with it:
+/// the time in which it waits for them is theirs. What is traced is known of each by itself.
+fn samples(groups: &[&Group], is_traced: bool) -> Samples {
+    let mut sum = Samples::default();
+    for group in groups {
+        let with = |of: i32| groups.iter().any(|it| it.root.pid == of && it.family.is_some());
+        if !is_traced && group.copy_of.is_some_and(with) {
+            continue;
+        }
+        let has_copy = || groups.iter().any(|it| it.copy_of == Some(group.root.pid));
+        let family = group.family.as_ref().filter(|_| !is_traced && has_copy());
+        sum.merge(family.unwrap_or(&group.samples));
+    }
+    sum
+}
+
 /// Returns the files that processes of a command read to the end. The last look at each may have been
 /// some time before: one that does not leave early, and was seen to have read half, read it all.
 fn files_read(label: &str, groups: &[&Group]) -> Vec<FileRead> {
@@ -46,8 +62,7 @@ fn files_read(label: &str, groups: &[&Group]) -> Vec<FileRead> {
 /// Makes the stage; each process was looked at within `tick_ns` before its end. `None`: what each
 /// did is traced and exact.
 pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Stage {
-    let mut samples = Samples::default();
-    groups.iter().for_each(|group| samples.merge(&group.samples));
+    let samples = samples(groups, tick_ns.is_none());
     let wall_ns = alive_ns(groups);
     let (cpu_ns, queue_ns) = groups
         .iter()

@@ -186,7 +186,7 @@ impl Population {
                     let (looks, gone) = process.sample(&ends, hints, false);
                     let group = &mut self.groups[position];
                     group.gone = group.gone.plus(gone);
-                    looks.iter().for_each(|look| combine(&mut seen.state, look));
+                    looks.iter().for_each(|look| combine(&mut seen.state, look.found()));
                 }
             }
         }
