@@ -9,7 +9,7 @@ use super::files::Files;
 use super::peers::{Found, accepts, find, holds};
 use super::process::{Process, TaskSample, combine};
 use super::tcp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use weir_doctor::facts::{OutsideProcess, Peer, PeerKind, TcpWaits};
 use weir_doctor::partition::Samples;
 use weir_doctor::state::TaskState;
@@ -113,6 +113,13 @@ impl Peers {
             of.map(|known| known.peer.waited_ns).sum::<u64>()
         };
         waited_ns(true) * 2 > waited_ns(false)
+    }
+
+    /// Whether it took a connection, and then mostly waited for one of these processes: its client.
+    pub fn waits_for_one_of(&self, clients: &HashSet<Pid>) -> bool {
+        let listened = self.known.iter().any(|known| known.peer.kind == PeerKind::Listening);
+        let longest = || Peers::longest(std::iter::once(self))?.pid;
+        listened && longest().is_some_and(|pid| clients.contains(&pid))
     }
 
     /// Returns the peer with the longest wait. Sockets with the same peer count as one.
@@ -441,6 +448,27 @@ mod tests {
         server.kill().and_then(|()| server.wait()).expect("ended");
         let peer = Peers::longest([&peers].into_iter()).expect("a peer");
         assert_eq!(peer.process.expect("looked at").program, "perl");
+    }
+
+    /// `nc -l | md5sum` was 99 % of a script, for it waited for the `nc` of another line.
+    #[test]
+    fn one_that_took_a_connection_waits_for_its_client() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("s");
+        let listener = UnixListener::bind(&path).expect("listening");
+        let near = UnixStream::connect(&path).expect("connected");
+        let mut client = with_input("exec sleep 60", near);
+        let (taken, _) = listener.accept().expect("a client");
+        let mut peers = Peers::default();
+        note_often(&mut peers, &taken);
+        let pid = Peers::longest([&peers].into_iter()).and_then(|peer| peer.pid);
+        let all: HashSet<Pid> = pid.into_iter().chain([client.id() as Pid]).collect();
+        assert!(pid.is_some() && !peers.waits_for_one_of(&all), "it was not seen to listen");
+        peers.note(me(), (listener.as_raw_fd(), false), 10 * MS, &|_| false);
+        assert!(peers.waits_for_one_of(&all) && !peers.waits_for_clients());
+        assert!(!peers.waits_for_one_of(&HashSet::new()), "a client of another run");
+        client.kill().expect("killed");
+        client.wait().expect("waited");
     }
 
     #[test]

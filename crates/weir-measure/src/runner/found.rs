@@ -18,6 +18,7 @@ use weir_doctor::graph::{
 };
 use weir_doctor::partition::Times;
 use weir_doctor::programs::is_posix_shell;
+use weir_sys::Pid;
 use weir_sys::proc::{Descriptor, FileKind};
 
 /// Pipelines seen no more often than this are put together with others of their programs.
@@ -82,6 +83,7 @@ impl<'a> Processes<'a> {
             members.iter().enumerate().map(|(place, at)| (*at, place)).collect();
         let labels: Vec<Option<String>> = members.iter().map(|at| label(*at)).collect();
         let mut numbers: HashMap<Descriptor, usize> = HashMap::new();
+        let pids: HashSet<Pid> = members.iter().map(|at| groups[*at].root.pid).collect();
         let seen = members
             .iter()
             .zip(&labels)
@@ -91,7 +93,8 @@ impl<'a> Processes<'a> {
                 let own = seen(&groups[*at], parent, label.as_deref(), &mut numbers);
                 // What goes where the run's own output goes is no file of its own.
                 let has_own = groups[*at].root.output.as_ref() != first;
-                SeenProcess { output: own.output.filter(|_| has_own), ..own }
+                let listens = own.listens || groups[*at].peers.waits_for_one_of(&pids);
+                SeenProcess { output: own.output.filter(|_| has_own), listens, ..own }
             })
             .collect();
         let mut processes =
