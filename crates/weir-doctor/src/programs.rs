@@ -20,7 +20,7 @@ pub use changed::{
 pub use filters::{EachLine, each_line, is_line_filter, with_grep};
 pub use hints::{
     InOneProcess, buffering, buffering_by_variable, flush_once, in_one_pass, in_one_process,
-    instead_of_processes, is_loaded_by_reading, loading_ns, unbuffered,
+    instead_of_processes, is_loaded_by_reading, loading_ns, saves_only_shells, unbuffered,
 };
 
 /// Whether the speed of a program depends on the locale, as it is used in a command.

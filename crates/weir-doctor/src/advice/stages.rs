@@ -2,7 +2,7 @@
 
 use super::tools::{has_too_little, shared_out, used_one_cpu};
 use super::{Advice, AdviceKind, Gain, estimate, weight};
-use crate::facts::{Run, Stage};
+use crate::facts::{Program, Run, Stage, Started};
 use crate::limits::{self, are_tiny};
 use crate::outside::round_trips;
 use crate::programs;
@@ -47,9 +47,20 @@ pub(super) fn fewer_processes(run: &Run, verdict: &Verdict, position: usize) -> 
     // What that work costs within one process is unknown, but it is not nothing.
     // The other stages need their time all the same; those of a script are what the loop starts.
     let others = limits::without_stage(run, position).filter(|_| !run.script);
-    let gain = estimate(share.min(1.0 - IN_ONE_PROCESS)).min(others.unwrap_or(f64::INFINITY));
-    let gain = Gain::About(gain);
+    let saved = match programs::saves_only_shells(&stage.label) {
+        true => share * shells(started),
+        false => share.min(1.0 - IN_ONE_PROCESS),
+    };
+    let gain = Gain::About(estimate(saved).min(others.unwrap_or(f64::INFINITY)));
     Some(Advice { kind: AdviceKind::FewerProcesses, stage: Some(position), pipe: None, gain })
+}
+
+/// Returns the share of shells among processes: what they start is started by one shell for all too.
+fn shells(started: &Started) -> f64 {
+    let sum = |of: &dyn Fn(&&Program) -> bool| {
+        started.programs.iter().filter(of).map(|program| program.processes).sum::<u64>() as f64
+    };
+    sum(&|program| programs::is_shell(&program.name)) / sum(&|_| true).max(1.0)
 }
 
 /// Fewer flushes than this are not one after each piece of work.

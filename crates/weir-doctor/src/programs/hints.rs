@@ -21,10 +21,19 @@ pub fn instead_of_processes<'a>(
     match split(label) {
         // With -n, xargs forgets -I and passes on the braces.
         Some(("xargs", words)) if replaces_words(&words) => {
-            return Some(String::from(
-                "many arguments for each shell (xargs -n 100 sh -c 'for i; do ...; done' sh)",
-            ));
+            return Some(String::from(match runs_a_text(&words) {
+                true => {
+                    "many arguments for each shell (xargs -n 100 sh -c 'for i; do ...; done' sh)"
+                }
+                // A shell around it would start as many.
+                false => in_one.unwrap_or(
+                    "more arguments for each process, if it takes several \
+                     (xargs -n 100 without -I, as cp -t DIR)",
+                ),
+            }));
         }
+        // Each job is more than one command, and takes one argument.
+        Some(("parallel", _)) if label.contains(['|', ';', '&']) => return None,
         Some(("xargs" | "parallel", _)) => {
             return Some(String::from(in_one.unwrap_or(
                 "more arguments for each process, if it takes several (xargs -n 100)",
@@ -46,6 +55,24 @@ pub fn instead_of_processes<'a>(
         return Some(String::from(way));
     }
     in_a_loop(starter, &programs)
+}
+
+/// Whether what is done in place of so many processes saves no more than their shells.
+pub fn saves_only_shells(label: &str) -> bool {
+    match split(label) {
+        Some(("xargs", words)) => replaces_words(&words) && runs_a_text(&words),
+        Some(("find", words)) => words.iter().any(|word| is_semicolon(word)) && runs_a_text(&words),
+        _ => false,
+    }
+}
+
+/// Whether the words have a shell that is given a text: `sh -c`.
+fn runs_a_text(words: &[&str]) -> bool {
+    let is_text = |pair: &[&str]| {
+        let shell = pair[0].rsplit('/').next().is_some_and(is_posix_shell);
+        shell && pair[1].starts_with('-') && pair[1].contains('c')
+    };
+    words.windows(2).any(is_text)
 }
 
 /// Returns what a loop of a shell can do instead of starting these programs.
@@ -93,10 +120,6 @@ fn is_semicolon(word: &str) -> bool {
 
 /// Returns how `find` with these arguments, which ends its command by `;`, can give it many files.
 fn with_plus(words: &[&str]) -> &'static str {
-    let is_text = |pair: &[&str]| {
-        let shell = pair[0].rsplit('/').next().is_some_and(is_posix_shell);
-        shell && pair[1].starts_with('-') && pair[1].contains('c')
-    };
     let is_last =
         |pair: &[&str]| pair[0].trim_matches(['\'', '"']) == "{}" && is_semicolon(pair[1]);
     let mut behind = words.iter().skip_while(|word| !is_semicolon(word)).skip(1);
@@ -104,7 +127,7 @@ fn with_plus(words: &[&str]) -> &'static str {
         // With + its status is that of no file.
         return "a program that tells of many files (-exec grep -l WORD {} +), not a test of each";
     }
-    match (words.windows(2).any(is_text), words.windows(2).any(is_last)) {
+    match (runs_a_text(words), words.windows(2).any(is_last)) {
         // It would take the first file and leave the others.
         (true, _) => {
             "many files for each shell (-exec sh -c 'for i; do ...; done' sh {} + in place of \\;)"
@@ -216,9 +239,10 @@ pub fn buffering(label: &str, program: &str, reads: bool) -> String {
     if flags.iter().any(|flag| arguments.contains(flag)) {
         return format!("leave out {}", flags[0]);
     }
+    let is_told = || may_be_told(program, &arguments);
     let larger = |fact: &Fact| match fact {
-        Fact::LargerBy(way) => Some(*way),
-        Fact::LargerWritesBy(way) if !reads => Some(*way),
+        Fact::LargerBy(way) => Some(*way).filter(|_| is_told()),
+        Fact::LargerWritesBy(way) if !reads => Some(*way).filter(|_| is_told()),
         _ => None,
     };
     String::from(match program {
@@ -229,9 +253,13 @@ pub fn buffering(label: &str, program: &str, reads: bool) -> String {
         }
         "dd" if !reads => "set a larger block size (bs=64K)",
         "dd" => "set a larger block size (bs=64K iflag=fullblock)",
-        "while" | "until" | "for" if !reads => {
-            "redirect the output of the whole loop once, or use awk"
-        }
+        "while" | "until" | "for" if !reads => match label.contains('>') {
+            true => "redirect the output of the whole loop once, or use awk",
+            // That is one redirection already.
+            false => {
+                "use awk in place of the shell's loop, which writes at the end of each command"
+            }
+        },
         "while" | "until" | "for" => BY_THE_SHELL,
         _ => match table::find(program, larger) {
             Some(way) => way,
@@ -247,6 +275,23 @@ pub fn buffering(label: &str, program: &str, reads: bool) -> String {
     })
 }
 
+/// Whether the text of a program may have what makes it write in small pieces: it is in a file, or it has
+/// that. gawk writes each line at once into a command, by `print | "sort"`, whatever it is told.
+fn may_be_told(program: &str, arguments: &[&str]) -> bool {
+    let words = table::find(program, |fact| match fact {
+        Fact::SmallByText(words) => Some(*words),
+        _ => None,
+    });
+    let Some(words) = words else { return true };
+    let is_option = |word: &&&str| word.starts_with('-') && !word.starts_with("--");
+    let mut options = arguments.iter().filter(is_option);
+    let is_shown = match table::is(program, Fact::ByAwk) {
+        true => !options.any(|word| word.starts_with("-f")),
+        false => options.any(|word| word.ends_with(['e', 'E', 'c'])),
+    };
+    !is_shown || arguments.iter().any(|word| words.iter().any(|text| word.contains(text)))
+}
+
 /// Whether an operand of dd is a number of blocks.
 fn counts_blocks(word: &str) -> bool {
     ["count=", "skip=", "iseek=", "seek=", "oseek="].iter().any(|name| word.starts_with(name))
@@ -260,14 +305,18 @@ mod tests {
     /// blocks of another size are skipped and counted as such.
     #[test]
     fn what_is_advised_does_not_change_what_is_done() {
-        let of = |label| instead_of_processes(label, "", [].into_iter()).expect("a way");
+        let of = |label: &str| instead_of_processes(label, "", [].into_iter()).expect("a way");
         assert!(of("xargs -n1 basename").contains("if it takes several"), "{}", of("xargs -n1"));
-        for label in ["xargs -I{} cp {} d", "xargs -I {} cp {} d", "xargs --replace cp {} d"] {
-            assert!(of(label).contains("sh -c 'for i; do ...; done' sh"), "{}", of(label));
+        // A shell around `cp` started as many of them, and took longer.
+        for options in ["-I{}", "-I {}", "--replace", "-0rI{}", "-i"] {
+            let hint = of(&format!("xargs {options} cp {{}} d"));
+            assert!(hint.ends_with("(xargs -n 100 without -I, as cp -t DIR)"), "{hint}");
+            let hint = of(&format!("xargs {options} sh -c 'cp {{}} d'"));
+            assert!(hint.contains("sh -c 'for i; do ...; done' sh"), "{hint}");
         }
-        for label in ["xargs -0rI{} cp {} d", "xargs -i cp {} d"] {
-            assert!(of(label).contains("sh -c 'for i; do ...; done' sh"), "{}", of(label));
-        }
+        let jobs = |label| instead_of_processes(label, "", [].into_iter());
+        assert_eq!(jobs("parallel 'sort {} | tail -1'"), None);
+        assert!(jobs("parallel md5sum").is_some());
         // These are options of what xargs runs.
         for label in ["xargs -n 1 grep -I x", "xargs -d ' ' sed -i s/a/b/"] {
             assert!(of(label).ends_with("(xargs -n 100)"), "{}", of(label));
@@ -369,6 +418,28 @@ mod tests {
         assert!(buffering("python3 x.py", "python3", false).starts_with("let it buffer"));
     }
 
+    /// gawk writes into a command line by line: it was told to leave out what it had not.
+    #[test]
+    fn nobody_is_told_to_leave_out_what_is_not_there() {
+        let of = |label| buffering(label, "", false);
+        for label in [
+            "gawk '{print | \"sort\"}'",
+            "awk {print | \"cat 1>&2\"}",
+            "perl -ne 'syswrite STDOUT, $_'",
+            "python3 -c 'import os; os.write(1, b\"x\")'",
+        ] {
+            let hint = of(label);
+            assert!(hint.starts_with("let it gather its output"), "{label}: {hint}");
+        }
+        for label in ["awk '{print; fflush()}'", "mawk -W interactive 1", "gawk -f x.awk"] {
+            assert_eq!(of(label), "leave out fflush() and -W interactive");
+        }
+        assert_eq!((of("perl x.pl"), of("perl -pe '$|=1'")), (of("perl"), of("perl -ne '$|++'")));
+        assert!(of("python3 -c 'print(1, flush=True)'").starts_with("let it buffer"));
+        assert!(buffering("mawk 1", "", true).starts_with("let it read"));
+        assert!(buffering("mawk -W interactive 1", "", true).contains("-W interactive"));
+    }
+
     /// `python3 -u` under PYTHONUNBUFFERED=1 was to leave out -u (1.7x), which gained 1.1x.
     #[test]
     fn a_variable_that_does_what_an_option_does_is_named_too() {
@@ -376,6 +447,15 @@ mod tests {
         assert_eq!(of("python3 -u gen.py"), "leave out -u and unset PYTHONUNBUFFERED");
         assert_eq!(of("python3 gen.py"), "unset PYTHONUNBUFFERED");
         assert_eq!(of("grep --line-buffered x"), "");
+    }
+
+    /// A loop in front of `sort` was to redirect its output once ("6.5x"): it goes into one pipe.
+    #[test]
+    fn a_loop_that_writes_into_a_pipe_is_not_told_to_redirect_itself() {
+        let hint = |label| buffering(label, "bash", false);
+        assert!(hint("for i in $(seq 9); do echo $i; done").starts_with("use awk in place of"));
+        let each = "while read -r x; do echo $x >> f; done";
+        assert!(hint(each).starts_with("redirect the output of the whole loop once"));
     }
 
     #[test]

@@ -92,6 +92,8 @@ pub(crate) enum Fact {
     LargerBy(&'static str),
     /// What lets it write more at once: how it reads is decided elsewhere.
     LargerWritesBy(&'static str),
+    /// What in its program text makes it write in small pieces: by nothing else does that way help.
+    SmallByText(&'static [&'static str]),
     /// A variable that, in its environment, makes it write in small pieces whatever its options.
     SmallByVariable(&'static str),
     /// The option that passes on each line at once, unless it has one of these letters or options.
@@ -151,6 +153,7 @@ const UNPACKED: &str = "unpack the file once";
 const FED: &str = "change the program that feeds it or starts it";
 const FLUSH: Fact = Fact::Flushes("fflush() in its program");
 const NO_FLUSH: &str = "leave out fflush() and -W interactive";
+const AWK_FLUSHES: Fact = Fact::SmallByText(&["fflush", "-W"]);
 /// Other patterns take as long by bytes.
 const GREP_LOCALE: Fact = Fact::LocaleWith("i", &["--ignore-case", "[[:", "\\w"]);
 const GREP_LEAVES: Fact =
@@ -167,7 +170,7 @@ use Fact::{
     FlushOnce, Flushes, ForMany, Gathers, InOne, InShell, KeepsPace, LargerBy, LargerWritesBy,
     Leaves, LeavesWith, Loads, Locale, LocaleOfKeys, OneJob, OnePass, Organizes, OwnBuffer,
     PaceWith, Packer, Packs, Pools, PosixShell, RateIs, RunAsScript, RunsJobs, RunsOthers, Shell,
-    SmallBy, SmallByVariable, SmallReadsBy, StartsSlowly, TakesMany, Traces, Unpacker,
+    SmallBy, SmallByText, SmallByVariable, SmallReadsBy, StartsSlowly, TakesMany, Traces, Unpacker,
 };
 
 /// The rows. Names of one row are divided by blanks.
@@ -181,11 +184,12 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("rg", &[OnePass(BY_GREP), GREP_LEAVES, Answers(1, NoMatch), EndsWithInput]),
     ("zgrep ag", &[GREP_LEAVES, Answers(1, NoMatch)]),
     ("zegrep zfgrep bzgrep xzgrep zstdgrep ack ugrep pgrep", &[Answers(1, NoMatch)]),
-    ("awk", &[ByAwk, Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH]),
+    ("awk", &[ByAwk, Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), AWK_FLUSHES, FLUSH]),
     ("gawk", &[
-        ByAwk, Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH, StartsSlowly,
+        ByAwk, Locale, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), AWK_FLUSHES, FLUSH,
+        StartsSlowly,
     ]),
-    ("mawk", &[ByAwk, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), FLUSH]),
+    ("mawk", &[ByAwk, OnePass(BY_AWK), AWK_LEAVES, LargerBy(NO_FLUSH), AWK_FLUSHES, FLUSH]),
     ("nawk", &[ByAwk, AWK_LEAVES]),
     ("sed", &[
         ByAwk, Locale, OnePass(BY_AWK), LeavesWith("fi", &["q", "Q"]),
@@ -297,12 +301,13 @@ const PROGRAMS: &[(&str, &[Fact])] = &[
     ("tini dumb-init docker-init catatonit", &[RunsOthers]),
     ("perl", &[
         RunsOthers, StartsSlowly, LargerWritesBy("leave $| unset"), Flushes("$| = 1 in its program"),
-        OwnBuffer,
+        SmallByText(&["$|", "autoflush"]), OwnBuffer,
     ]),
     ("python", &[
         RunsOthers, StartsSlowly, SmallBy(&["-u"]), SmallByVariable("PYTHONUNBUFFERED"),
         Flushes("python -u"), OwnBuffer,
         LargerWritesBy("let it buffer (no flush=True, no PYTHONUNBUFFERED)"),
+        SmallByText(&["flush", "UNBUFFERED", "buffering"]),
         Loads(Load::PerByteNs(45)), InOne("one python for all, which loads its modules once"),
     ]),
     ("ruby", &[
