@@ -1,14 +1,15 @@
 //! What C passes: bytes, texts, places for results, timeouts, descriptors.
 
-use crate::error::invalid;
+use crate::error::{call, invalid, weir_status};
+use crate::options::{weir_account, weir_ending};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
-use weir::{Result, Timeout};
+use weir::{Account, Ending, Result, Timeout};
 
 /// Returns a place where C wants a result, after storing what is there if the call fails. It may have
 /// held anything before.
@@ -25,6 +26,67 @@ pub(crate) fn place<'a, T: Copy>(
 /// Returns the place for a handle, which is NULL if the call fails.
 pub(crate) fn handle_place<H>(out: Option<&mut MaybeUninit<*mut H>>) -> Result<&mut *mut H> {
     place(out, std::ptr::null_mut(), "a handle")
+}
+
+/// Puts what C is to hold on the heap.
+pub(crate) fn held<H>(made: H) -> *mut H {
+    Box::into_raw(Box::new(made))
+}
+
+/// The whole of a function that makes something for C to hold.
+pub(crate) fn make<H>(
+    out: Option<&mut MaybeUninit<*mut H>>,
+    made: impl FnOnce() -> Result<H>,
+) -> weir_status {
+    call(|| {
+        let to = handle_place(out)?;
+        *to = held(made()?);
+        Ok(())
+    })
+}
+
+/// The whole of a function that frees what C held.
+pub(crate) fn free<H>(held: Option<Box<H>>) {
+    call(|| {
+        drop(held);
+        Ok(())
+    });
+}
+
+/// The whole of a function that stores an account.
+pub(crate) fn store_account(
+    out: Option<&mut MaybeUninit<weir_account>>,
+    account: impl FnOnce() -> Result<Account>,
+) -> weir_status {
+    call(|| {
+        let out = place(out, weir_account::default(), "an account")?;
+        *out = account()?.into();
+        Ok(())
+    })
+}
+
+/// The whole of a function that stores how the other end has ended.
+pub(crate) fn store_ending(
+    out: Option<&mut MaybeUninit<weir_ending>>,
+    ending: impl FnOnce() -> Result<Option<Ending>>,
+) -> weir_status {
+    call(|| {
+        let out = place(out, weir_ending::WEIR_THERE, "an ending")?;
+        *out = ending()?.into();
+        Ok(())
+    })
+}
+
+/// The whole of a function that stores a descriptor for poll().
+pub(crate) fn store_descriptor<'a>(
+    out: Option<&mut MaybeUninit<c_int>>,
+    descriptor: impl FnOnce() -> Result<BorrowedFd<'a>>,
+) -> weir_status {
+    call(|| {
+        let out = place(out, -1, "a descriptor")?;
+        *out = descriptor()?.as_raw_fd();
+        Ok(())
+    })
 }
 
 /// What `argument` leads to.

@@ -2,7 +2,7 @@
 //!
 //! Each of its two sides is a writer and a reader, which do all that other ends do.
 
-use crate::arguments::{self, given, handle_place, place, timeout};
+use crate::arguments::{self, given, handle_place, held, place, timeout};
 use crate::error::{call, weir_status};
 use crate::options::{WEIR_FOREVER, pipe_options, weir_options};
 use crate::record::{came, weir_record_reader, weir_record_writer};
@@ -25,10 +25,10 @@ pub extern "C" fn weir_duplex(
         let (to, from) = (handle_place(writer)?, handle_place(reader)?);
         let (other_to, other_from) = (handle_place(other_writer)?, handle_place(other_reader)?);
         let (one, other) = RecordDuplex::pair(&pipe_options(options, WEIR_FOREVER)?)?;
-        *to = weir_record_writer::place(one.writer);
-        *from = weir_record_reader::place(one.reader);
-        *other_to = weir_record_writer::place(other.writer);
-        *other_from = weir_record_reader::place(other.reader);
+        *to = held(weir_record_writer::new(one.writer));
+        *from = held(weir_record_reader::new(one.reader));
+        *other_to = held(weir_record_writer::new(other.writer));
+        *other_from = held(weir_record_reader::new(other.reader));
         Ok(())
     })
 }
@@ -48,8 +48,8 @@ pub extern "C" fn weir_duplex_connect(
         // SAFETY: C promises a string.
         let path = unsafe { arguments::path(path) }?;
         let side = RecordDuplex::connect(path, &pipe_options(options, timeout_ns)?)?;
-        *to = weir_record_writer::place(side.writer);
-        *from = weir_record_reader::place(side.reader);
+        *to = held(weir_record_writer::new(side.writer));
+        *from = held(weir_record_reader::new(side.reader));
         Ok(())
     })
 }

@@ -2,7 +2,7 @@
 //!
 //! A forked child shares the flags of its parent.
 
-use crate::arguments::{self, descriptor, given, handle_place, place, timeout};
+use crate::arguments::{self, descriptor, free, given, handle_place, held, place, timeout};
 use crate::error::{call, invalid, weir_status};
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
@@ -19,7 +19,7 @@ pub const WEIR_CLEAR: u32 = 2;
 pub struct weir_flags(pub(crate) Flags);
 
 fn put(to: &mut *mut weir_flags, flags: Flags) {
-    *to = Box::into_raw(Box::new(weir_flags(flags)));
+    *to = held(weir_flags(flags));
 }
 
 /// Makes flags in shared memory, for this process, the children that it forks, and those that get the
@@ -151,8 +151,5 @@ pub extern "C" fn weir_flags_wait(
 /// Frees these flags. Others that share them keep them.
 #[unsafe(no_mangle)]
 pub extern "C" fn weir_flags_free(flags: Option<Box<weir_flags>>) {
-    call(|| {
-        drop(flags);
-        Ok(())
-    });
+    free(flags);
 }

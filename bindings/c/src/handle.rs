@@ -4,7 +4,7 @@
 //! make handles, fork, and open one end in each process. A program that is executed gets a handle as a
 //! text, and any process gets one over a unix socket.
 
-use crate::arguments::{self, descriptor, given, handle_place};
+use crate::arguments::{self, descriptor, free, given, handle_place, held, make};
 use crate::error::{call, invalid, weir_status};
 use crate::held::Held;
 use crate::options::{WEIR_FOREVER, pipe_options, reader_options, weir_options, writer_options};
@@ -34,8 +34,8 @@ fn empty() -> Error {
 }
 
 impl weir_handle {
-    pub(crate) fn place(inside: Inside) -> *mut weir_handle {
-        Box::into_raw(Box::new(weir_handle(Some(inside))))
+    pub(crate) fn new(inside: Inside) -> weir_handle {
+        weir_handle(Some(inside))
     }
 
     /// Takes the end out of the handle.
@@ -65,8 +65,8 @@ fn place_pair(
 ) -> Result<()> {
     let (to, from) = (handle_place(writer)?, handle_place(reader)?);
     let (writer, reader) = made()?;
-    *to = weir_handle::place(Inside::Writer(writer));
-    *from = weir_handle::place(Inside::Reader(reader));
+    *to = held(weir_handle::new(Inside::Writer(writer)));
+    *from = held(weir_handle::new(Inside::Reader(reader)));
     Ok(())
 }
 
@@ -100,12 +100,10 @@ pub extern "C" fn weir_writer_open(
     options: Option<&weir_options>,
     writer: Option<&mut MaybeUninit<*mut weir_writer>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(writer)?;
+    make(writer, || {
         let options = writer_options(options)?;
         let writer = Writer::open_with(given(handle, "a handle")?.take_end()?, &options)?;
-        *to = Box::into_raw(Box::new(weir_writer(Held::new(writer))));
-        Ok(())
+        Ok(weir_writer(Held::new(writer)))
     })
 }
 
@@ -116,12 +114,10 @@ pub extern "C" fn weir_reader_open(
     options: Option<&weir_options>,
     reader: Option<&mut MaybeUninit<*mut weir_reader>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(reader)?;
+    make(reader, || {
         let options = reader_options(options)?;
         let reader = Reader::open_with(given(handle, "a handle")?.take_end()?, &options)?;
-        *to = Box::into_raw(Box::new(weir_reader(Held::new(reader))));
-        Ok(())
+        Ok(weir_reader(Held::new(reader)))
     })
 }
 
@@ -132,12 +128,10 @@ pub extern "C" fn weir_record_writer_open(
     options: Option<&weir_options>,
     writer: Option<&mut MaybeUninit<*mut weir_record_writer>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(writer)?;
+    make(writer, || {
         let options = writer_options(options)?;
         let handle = given(handle, "a handle")?.take_end()?;
-        *to = weir_record_writer::place(RecordWriter::open_with(handle, &options)?);
-        Ok(())
+        Ok(weir_record_writer::new(RecordWriter::open_with(handle, &options)?))
     })
 }
 
@@ -148,12 +142,10 @@ pub extern "C" fn weir_record_reader_open(
     options: Option<&weir_options>,
     reader: Option<&mut MaybeUninit<*mut weir_record_reader>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(reader)?;
+    make(reader, || {
         let options = reader_options(options)?;
         let handle = given(handle, "a handle")?.take_end()?;
-        *to = weir_record_reader::place(RecordReader::open_with(handle, &options)?);
-        Ok(())
+        Ok(weir_record_reader::new(RecordReader::open_with(handle, &options)?))
     })
 }
 
@@ -163,11 +155,9 @@ pub extern "C" fn weir_writer_to_handle(
     writer: Option<Box<weir_writer>>,
     handle: Option<&mut MaybeUninit<*mut weir_handle>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(handle)?;
-        let end = given(writer, "a writer")?.0.into_end();
-        *to = weir_handle::place(Inside::Writer(end.into_handle()?));
-        Ok(())
+    make(handle, || {
+        let end = given(writer, "a writer")?.0.end.into_handle()?;
+        Ok(weir_handle::new(Inside::Writer(end)))
     })
 }
 
@@ -177,11 +167,9 @@ pub extern "C" fn weir_reader_to_handle(
     reader: Option<Box<weir_reader>>,
     handle: Option<&mut MaybeUninit<*mut weir_handle>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(handle)?;
-        let end = given(reader, "a reader")?.0.into_end();
-        *to = weir_handle::place(Inside::Reader(end.into_handle()?));
-        Ok(())
+    make(handle, || {
+        let end = given(reader, "a reader")?.0.end.into_handle()?;
+        Ok(weir_handle::new(Inside::Reader(end)))
     })
 }
 
@@ -191,11 +179,9 @@ pub extern "C" fn weir_record_writer_to_handle(
     writer: Option<Box<weir_record_writer>>,
     handle: Option<&mut MaybeUninit<*mut weir_handle>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(handle)?;
-        let end = given(writer, "a writer of records")?.held.into_end();
-        *to = weir_handle::place(Inside::Writer(end.into_handle()?));
-        Ok(())
+    make(handle, || {
+        let end = given(writer, "a writer of records")?.held.end.into_handle()?;
+        Ok(weir_handle::new(Inside::Writer(end)))
     })
 }
 
@@ -205,11 +191,9 @@ pub extern "C" fn weir_record_reader_to_handle(
     reader: Option<Box<weir_record_reader>>,
     handle: Option<&mut MaybeUninit<*mut weir_handle>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(handle)?;
-        let end = given(reader, "a reader of records")?.held.into_end();
-        *to = weir_handle::place(Inside::Reader(end.into_handle()?));
-        Ok(())
+    make(handle, || {
+        let end = given(reader, "a reader of records")?.held.end.into_handle()?;
+        Ok(weir_handle::new(Inside::Reader(end)))
     })
 }
 
@@ -246,12 +230,10 @@ pub extern "C" fn weir_handle_from_text(
     text: *const c_char,
     handle: Option<&mut MaybeUninit<*mut weir_handle>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(handle)?;
+    make(handle, || {
         // SAFETY: C promises a string.
         let text = unsafe { arguments::text(text, "a text") }?;
-        *to = weir_handle::place(read(&text.to_string_lossy())?);
-        Ok(())
+        Ok(weir_handle::new(read(&text.to_string_lossy())?))
     })
 }
 
@@ -306,11 +288,7 @@ pub extern "C" fn weir_handle_receive(
     socket: c_int,
     handle: Option<&mut MaybeUninit<*mut weir_handle>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(handle)?;
-        *to = weir_handle::place(Inside::End(Handle::receive(descriptor(socket)?)?));
-        Ok(())
-    })
+    make(handle, || Ok(weir_handle::new(Inside::End(Handle::receive(descriptor(socket)?)?))))
 }
 
 /// Receives the handle of a port that was sent over a connected unix socket, and waits for it.
@@ -319,18 +297,11 @@ pub extern "C" fn weir_port_handle_receive(
     socket: c_int,
     handle: Option<&mut MaybeUninit<*mut weir_handle>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(handle)?;
-        *to = weir_handle::place(Inside::Port(PortHandle::receive(descriptor(socket)?)?));
-        Ok(())
-    })
+    make(handle, || Ok(weir_handle::new(Inside::Port(PortHandle::receive(descriptor(socket)?)?))))
 }
 
 /// Frees a handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn weir_handle_free(handle: Option<Box<weir_handle>>) {
-    call(|| {
-        drop(handle);
-        Ok(())
-    });
+    free(handle);
 }

@@ -25,10 +25,6 @@ impl<E> Held<E> {
         Held { end, life: Life::default() }
     }
 
-    pub fn into_end(self) -> E {
-        self.end
-    }
-
     /// What says later whether the end is freed.
     pub fn is_freed(&self) -> Arc<AtomicBool> {
         self.life.0.clone()

@@ -1,13 +1,12 @@
 //! Listeners: pipes and channels between strangers, by a path.
 
-use crate::arguments::{self, given, handle_place, place, timeout};
+use crate::arguments::{self, free, given, handle_place, held, make, store_descriptor, timeout};
 use crate::error::{call, weir_status};
 use crate::held::Held;
 use crate::pipe::weir_reader;
 use crate::record::{weir_record_reader, weir_record_writer};
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
 use weir::{Listener, Reader, RecordDuplex, RecordReader};
 
 /// What accepts those that connect to a path.
@@ -19,12 +18,10 @@ pub extern "C" fn weir_listen(
     path: *const c_char,
     listener: Option<&mut MaybeUninit<*mut weir_listener>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(listener)?;
+    make(listener, || {
         // SAFETY: C promises a string.
         let path = unsafe { arguments::path(path) }?;
-        *to = Box::into_raw(Box::new(weir_listener(Listener::bind(path)?)));
-        Ok(())
+        Ok(weir_listener(Listener::bind(path)?))
     })
 }
 
@@ -35,12 +32,10 @@ pub extern "C" fn weir_accept_reader(
     timeout_ns: i64,
     reader: Option<&mut MaybeUninit<*mut weir_reader>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(reader)?;
+    make(reader, || {
         let listener = &given(listener, "a listener")?.0;
         let reader = listener.accept_timeout::<Reader>(timeout(timeout_ns))?;
-        *to = Box::into_raw(Box::new(weir_reader(Held::new(reader))));
-        Ok(())
+        Ok(weir_reader(Held::new(reader)))
     })
 }
 
@@ -51,12 +46,10 @@ pub extern "C" fn weir_accept_record_reader(
     timeout_ns: i64,
     reader: Option<&mut MaybeUninit<*mut weir_record_reader>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(reader)?;
+    make(reader, || {
         let listener = &given(listener, "a listener")?.0;
         let reader = listener.accept_timeout::<RecordReader>(timeout(timeout_ns))?;
-        *to = weir_record_reader::place(reader);
-        Ok(())
+        Ok(weir_record_reader::new(reader))
     })
 }
 
@@ -72,8 +65,8 @@ pub extern "C" fn weir_accept_duplex(
         let (to, from) = (handle_place(writer)?, handle_place(reader)?);
         let listener = &given(listener, "a listener")?.0;
         let side = listener.accept_timeout::<RecordDuplex>(timeout(timeout_ns))?;
-        *to = weir_record_writer::place(side.writer);
-        *from = weir_record_reader::place(side.reader);
+        *to = held(weir_record_writer::new(side.writer));
+        *from = held(weir_record_reader::new(side.reader));
         Ok(())
     })
 }
@@ -86,18 +79,11 @@ pub extern "C" fn weir_listener_descriptor(
     listener: Option<&mut weir_listener>,
     descriptor: Option<&mut MaybeUninit<c_int>>,
 ) -> weir_status {
-    call(|| {
-        let descriptor = place(descriptor, -1, "a descriptor")?;
-        *descriptor = given(listener, "a listener")?.0.poll_descriptor()?.as_raw_fd();
-        Ok(())
-    })
+    store_descriptor(descriptor, || given(listener, "a listener")?.0.poll_descriptor())
 }
 
 /// Frees the listener and removes its path.
 #[unsafe(no_mangle)]
 pub extern "C" fn weir_listener_free(listener: Option<Box<weir_listener>>) {
-    call(|| {
-        drop(listener);
-        Ok(())
-    });
+    free(listener);
 }

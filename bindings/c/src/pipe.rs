@@ -1,12 +1,14 @@
 //! Pipes of bytes.
 
-use crate::arguments::{self, given, handle_place, place, timeout};
+use crate::arguments::{
+    self, free, given, handle_place, held, make, place, store_account, store_descriptor,
+    store_ending, timeout,
+};
 use crate::error::{call, weir_status};
 use crate::held::Held;
 use crate::options::{WEIR_FOREVER, pipe_options, weir_account, weir_ending, weir_options};
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
 use weir::{Error, ErrorKind, Reader, Writer};
 
 const READER: &str = "a reader";
@@ -28,8 +30,8 @@ pub extern "C" fn weir_pipe(
     call(|| {
         let (to, from) = (handle_place(writer)?, handle_place(reader)?);
         let (writer, reader) = weir::pipe(&pipe_options(options, WEIR_FOREVER)?)?;
-        *to = Box::into_raw(Box::new(weir_writer(Held::new(writer))));
-        *from = Box::into_raw(Box::new(weir_reader(Held::new(reader))));
+        *to = held(weir_writer(Held::new(writer)));
+        *from = held(weir_reader(Held::new(reader)));
         Ok(())
     })
 }
@@ -43,13 +45,11 @@ pub extern "C" fn weir_writer_connect(
     timeout_ns: i64,
     writer: Option<&mut MaybeUninit<*mut weir_writer>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(writer)?;
+    make(writer, || {
         // SAFETY: C promises a string.
         let path = unsafe { arguments::path(path) }?;
         let writer = Writer::connect(path, &pipe_options(options, timeout_ns)?)?;
-        *to = Box::into_raw(Box::new(weir_writer(Held::new(writer))));
-        Ok(())
+        Ok(weir_writer(Held::new(writer)))
     })
 }
 
@@ -137,11 +137,7 @@ pub extern "C" fn weir_writer_ending(
     writer: Option<&weir_writer>,
     ending: Option<&mut MaybeUninit<weir_ending>>,
 ) -> weir_status {
-    call(|| {
-        let ending = place(ending, weir_ending::WEIR_THERE, "an ending")?;
-        *ending = given(writer, WRITER)?.0.end.ending()?.into();
-        Ok(())
-    })
+    store_ending(ending, || given(writer, WRITER)?.0.end.ending())
 }
 
 /// Stores how the writer has ended, once a call has found that it is gone.
@@ -150,11 +146,7 @@ pub extern "C" fn weir_reader_ending(
     reader: Option<&weir_reader>,
     ending: Option<&mut MaybeUninit<weir_ending>>,
 ) -> weir_status {
-    call(|| {
-        let ending = place(ending, weir_ending::WEIR_THERE, "an ending")?;
-        *ending = given(reader, READER)?.0.end.ending()?.into();
-        Ok(())
-    })
+    store_ending(ending, || given(reader, READER)?.0.end.ending())
 }
 
 /// Stores a descriptor for poll() and epoll, which belongs to the end: do not read, write or close it.
@@ -166,11 +158,7 @@ pub extern "C" fn weir_writer_descriptor(
     writer: Option<&mut weir_writer>,
     descriptor: Option<&mut MaybeUninit<c_int>>,
 ) -> weir_status {
-    call(|| {
-        let descriptor = place(descriptor, -1, "a descriptor")?;
-        *descriptor = given(writer, WRITER)?.0.end.poll_descriptor()?.as_raw_fd();
-        Ok(())
-    })
+    store_descriptor(descriptor, || given(writer, WRITER)?.0.end.poll_descriptor())
 }
 
 /// As weir_writer_descriptor(), for reading.
@@ -179,11 +167,7 @@ pub extern "C" fn weir_reader_descriptor(
     reader: Option<&mut weir_reader>,
     descriptor: Option<&mut MaybeUninit<c_int>>,
 ) -> weir_status {
-    call(|| {
-        let descriptor = place(descriptor, -1, "a descriptor")?;
-        *descriptor = given(reader, READER)?.0.end.poll_descriptor()?.as_raw_fd();
-        Ok(())
-    })
+    store_descriptor(descriptor, || given(reader, READER)?.0.end.poll_descriptor())
 }
 
 /// Stores the account of the writer.
@@ -192,11 +176,7 @@ pub extern "C" fn weir_writer_account(
     writer: Option<&weir_writer>,
     account: Option<&mut MaybeUninit<weir_account>>,
 ) -> weir_status {
-    call(|| {
-        let account = place(account, weir_account::default(), "an account")?;
-        *account = given(writer, WRITER)?.0.end.account()?.into();
-        Ok(())
-    })
+    store_account(account, || given(writer, WRITER)?.0.end.account())
 }
 
 /// Stores the account of the reader.
@@ -205,27 +185,17 @@ pub extern "C" fn weir_reader_account(
     reader: Option<&weir_reader>,
     account: Option<&mut MaybeUninit<weir_account>>,
 ) -> weir_status {
-    call(|| {
-        let account = place(account, weir_account::default(), "an account")?;
-        *account = given(reader, READER)?.0.end.account()?.into();
-        Ok(())
-    })
+    store_account(account, || given(reader, READER)?.0.end.account())
 }
 
 /// Frees the writer and closes the pipe: the reader reads what was written, and then finds the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn weir_writer_free(writer: Option<Box<weir_writer>>) {
-    call(|| {
-        drop(writer);
-        Ok(())
-    });
+    free(writer);
 }
 
 /// Frees the reader and closes the pipe: a write fails with WEIR_CLOSED from now on.
 #[unsafe(no_mangle)]
 pub extern "C" fn weir_reader_free(reader: Option<Box<weir_reader>>) {
-    call(|| {
-        drop(reader);
-        Ok(())
-    });
+    free(reader);
 }

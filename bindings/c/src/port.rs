@@ -1,6 +1,8 @@
 //! Ports: many writers, one reader, a name.
 
-use crate::arguments::{self, given, handle_place, place, timeout};
+use crate::arguments::{
+    self, free, given, handle_place, held, make, place, store_account, store_descriptor, timeout,
+};
 use crate::error::{call, invalid, weir_status};
 use crate::handle::{Inside, weir_handle};
 use crate::held::Held;
@@ -11,7 +13,6 @@ use crate::options::{
 use crate::record::too_small;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
 use weir::{Event, Port, PortWriter, Received};
 
 const PORT: &str = "a port";
@@ -99,13 +100,11 @@ pub extern "C" fn weir_port_create(
     options: Option<&weir_port_options>,
     port: Option<&mut MaybeUninit<*mut weir_port>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(port)?;
+    make(port, || {
         // SAFETY: C promises a string.
         let name = unsafe { arguments::path(name) }?;
         let port = Port::create(name, &port_options(options)?)?;
-        *to = Box::into_raw(Box::new(weir_port(Held::new(port))));
-        Ok(())
+        Ok(weir_port(Held::new(port)))
     })
 }
 
@@ -121,8 +120,8 @@ pub extern "C" fn weir_port_unnamed(
     call(|| {
         let (to, way) = (handle_place(port)?, handle_place(handle)?);
         let (port, handle) = Port::unnamed(&port_options(options)?)?;
-        *to = Box::into_raw(Box::new(weir_port(Held::new(port))));
-        *way = weir_handle::place(Inside::Port(handle));
+        *to = held(weir_port(Held::new(port)));
+        *way = held(weir_handle::new(Inside::Port(handle)));
         Ok(())
     })
 }
@@ -180,20 +179,13 @@ pub extern "C" fn weir_port_descriptor(
     port: Option<&mut weir_port>,
     descriptor: Option<&mut MaybeUninit<c_int>>,
 ) -> weir_status {
-    call(|| {
-        let descriptor = place(descriptor, -1, "a descriptor")?;
-        *descriptor = given(port, PORT)?.0.end.poll_descriptor()?.as_raw_fd();
-        Ok(())
-    })
+    store_descriptor(descriptor, || given(port, PORT)?.0.end.poll_descriptor())
 }
 
 /// Frees the port: its name goes, and its writers find it closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn weir_port_free(port: Option<Box<weir_port>>) {
-    call(|| {
-        drop(port);
-        Ok(())
-    });
+    free(port);
 }
 
 /// Connects to the port of this name, and waits for its reader if there is none yet.
@@ -204,13 +196,11 @@ pub extern "C" fn weir_port_writer_connect(
     timeout_ns: i64,
     writer: Option<&mut MaybeUninit<*mut weir_port_writer>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(writer)?;
+    make(writer, || {
         // SAFETY: C promises a string.
         let name = unsafe { arguments::path(name) }?;
         let writer = PortWriter::connect(name, &port_writer_options(options, timeout_ns)?)?;
-        *to = Box::into_raw(Box::new(weir_port_writer(Held::new(writer))));
-        Ok(())
+        Ok(weir_port_writer(Held::new(writer)))
     })
 }
 
@@ -221,12 +211,10 @@ pub extern "C" fn weir_port_writer_open(
     options: Option<&weir_options>,
     writer: Option<&mut MaybeUninit<*mut weir_port_writer>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(writer)?;
+    make(writer, || {
         let handle = given(handle, "a handle")?.port()?;
         let writer = PortWriter::open(handle, &port_writer_options(options, WEIR_FOREVER)?)?;
-        *to = Box::into_raw(Box::new(weir_port_writer(Held::new(writer))));
-        Ok(())
+        Ok(weir_port_writer(Held::new(writer)))
     })
 }
 
@@ -252,11 +240,7 @@ pub extern "C" fn weir_port_writer_descriptor(
     writer: Option<&mut weir_port_writer>,
     descriptor: Option<&mut MaybeUninit<c_int>>,
 ) -> weir_status {
-    call(|| {
-        let descriptor = place(descriptor, -1, "a descriptor")?;
-        *descriptor = given(writer, WRITER)?.0.end.poll_descriptor()?.as_raw_fd();
-        Ok(())
-    })
+    store_descriptor(descriptor, || given(writer, WRITER)?.0.end.poll_descriptor())
 }
 
 /// Stores the account of the writer.
@@ -265,18 +249,11 @@ pub extern "C" fn weir_port_writer_account(
     writer: Option<&mut weir_port_writer>,
     account: Option<&mut MaybeUninit<weir_account>>,
 ) -> weir_status {
-    call(|| {
-        let account = place(account, weir_account::default(), "an account")?;
-        *account = given(writer, WRITER)?.0.end.account()?.into();
-        Ok(())
-    })
+    store_account(account, || given(writer, WRITER)?.0.end.account())
 }
 
 /// Frees the writer: the reader receives what was sent, and then the end of this writer.
 #[unsafe(no_mangle)]
 pub extern "C" fn weir_port_writer_free(writer: Option<Box<weir_port_writer>>) {
-    call(|| {
-        drop(writer);
-        Ok(())
-    });
+    free(writer);
 }

@@ -1,13 +1,15 @@
 //! Pipes of records: each arrives whole, with its length.
 
-use crate::arguments::{self, given, handle_place, place, timeout};
+use crate::arguments::{
+    self, free, given, handle_place, held, make, place, store_account, store_descriptor,
+    store_ending, timeout,
+};
 use crate::error::{call, invalid, weir_status};
 use crate::held::Held;
 use crate::options::{WEIR_FOREVER, pipe_options, weir_account, weir_ending, weir_options};
 use crate::pipe::at_end;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
 use weir::{Error, RecordReader, RecordWriter, Result, Timeout};
 
 const READER: &str = "a reader of records";
@@ -28,16 +30,14 @@ pub struct weir_record_reader {
 }
 
 impl weir_record_writer {
-    pub(crate) fn place(end: RecordWriter) -> *mut weir_record_writer {
-        let made = weir_record_writer { held: Held::new(end), reserved_after: None };
-        Box::into_raw(Box::new(made))
+    pub(crate) fn new(end: RecordWriter) -> weir_record_writer {
+        weir_record_writer { held: Held::new(end), reserved_after: None }
     }
 }
 
 impl weir_record_reader {
-    pub(crate) fn place(end: RecordReader) -> *mut weir_record_reader {
-        let made = weir_record_reader { held: Held::new(end), lent_after: None };
-        Box::into_raw(Box::new(made))
+    pub(crate) fn new(end: RecordReader) -> weir_record_reader {
+        weir_record_reader { held: Held::new(end), lent_after: None }
     }
 }
 
@@ -51,8 +51,8 @@ pub extern "C" fn weir_records(
     call(|| {
         let (to, from) = (handle_place(writer)?, handle_place(reader)?);
         let (writer, reader) = weir::records(&pipe_options(options, WEIR_FOREVER)?)?;
-        *to = weir_record_writer::place(writer);
-        *from = weir_record_reader::place(reader);
+        *to = held(weir_record_writer::new(writer));
+        *from = held(weir_record_reader::new(reader));
         Ok(())
     })
 }
@@ -66,13 +66,11 @@ pub extern "C" fn weir_record_writer_connect(
     timeout_ns: i64,
     writer: Option<&mut MaybeUninit<*mut weir_record_writer>>,
 ) -> weir_status {
-    call(|| {
-        let to = handle_place(writer)?;
+    make(writer, || {
         // SAFETY: C promises a string.
         let path = unsafe { arguments::path(path) }?;
         let options = pipe_options(options, timeout_ns)?;
-        *to = weir_record_writer::place(RecordWriter::connect(path, &options)?);
-        Ok(())
+        Ok(weir_record_writer::new(RecordWriter::connect(path, &options)?))
     })
 }
 
@@ -266,11 +264,7 @@ pub extern "C" fn weir_record_writer_ending(
     writer: Option<&weir_record_writer>,
     ending: Option<&mut MaybeUninit<weir_ending>>,
 ) -> weir_status {
-    call(|| {
-        let ending = place(ending, weir_ending::WEIR_THERE, "an ending")?;
-        *ending = given(writer, WRITER)?.held.end.ending()?.into();
-        Ok(())
-    })
+    store_ending(ending, || given(writer, WRITER)?.held.end.ending())
 }
 
 /// Stores how the writer has ended, once a call has found that it is gone.
@@ -279,11 +273,7 @@ pub extern "C" fn weir_record_reader_ending(
     reader: Option<&weir_record_reader>,
     ending: Option<&mut MaybeUninit<weir_ending>>,
 ) -> weir_status {
-    call(|| {
-        let ending = place(ending, weir_ending::WEIR_THERE, "an ending")?;
-        *ending = given(reader, READER)?.held.end.ending()?.into();
-        Ok(())
-    })
+    store_ending(ending, || given(reader, READER)?.held.end.ending())
 }
 
 /// As weir_writer_descriptor(): send with timeout 0 until that fails with WEIR_WOULD_BLOCK.
@@ -292,11 +282,7 @@ pub extern "C" fn weir_record_writer_descriptor(
     writer: Option<&mut weir_record_writer>,
     descriptor: Option<&mut MaybeUninit<c_int>>,
 ) -> weir_status {
-    call(|| {
-        let descriptor = place(descriptor, -1, "a descriptor")?;
-        *descriptor = given(writer, WRITER)?.held.end.poll_descriptor()?.as_raw_fd();
-        Ok(())
-    })
+    store_descriptor(descriptor, || given(writer, WRITER)?.held.end.poll_descriptor())
 }
 
 /// As weir_writer_descriptor(): receive with timeout 0 until that fails with WEIR_WOULD_BLOCK.
@@ -305,11 +291,7 @@ pub extern "C" fn weir_record_reader_descriptor(
     reader: Option<&mut weir_record_reader>,
     descriptor: Option<&mut MaybeUninit<c_int>>,
 ) -> weir_status {
-    call(|| {
-        let descriptor = place(descriptor, -1, "a descriptor")?;
-        *descriptor = given(reader, READER)?.held.end.poll_descriptor()?.as_raw_fd();
-        Ok(())
-    })
+    store_descriptor(descriptor, || given(reader, READER)?.held.end.poll_descriptor())
 }
 
 /// Stores the account of the writer.
@@ -318,11 +300,7 @@ pub extern "C" fn weir_record_writer_account(
     writer: Option<&weir_record_writer>,
     account: Option<&mut MaybeUninit<weir_account>>,
 ) -> weir_status {
-    call(|| {
-        let account = place(account, weir_account::default(), "an account")?;
-        *account = given(writer, WRITER)?.held.end.account()?.into();
-        Ok(())
-    })
+    store_account(account, || given(writer, WRITER)?.held.end.account())
 }
 
 /// Stores the account of the reader.
@@ -331,27 +309,17 @@ pub extern "C" fn weir_record_reader_account(
     reader: Option<&weir_record_reader>,
     account: Option<&mut MaybeUninit<weir_account>>,
 ) -> weir_status {
-    call(|| {
-        let account = place(account, weir_account::default(), "an account")?;
-        *account = given(reader, READER)?.held.end.account()?.into();
-        Ok(())
-    })
+    store_account(account, || given(reader, READER)?.held.end.account())
 }
 
 /// Frees the writer and closes the pipe: the reader receives what was sent, and then finds the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn weir_record_writer_free(writer: Option<Box<weir_record_writer>>) {
-    call(|| {
-        drop(writer);
-        Ok(())
-    });
+    free(writer);
 }
 
 /// Frees the reader and closes the pipe: a send fails with WEIR_CLOSED from now on.
 #[unsafe(no_mangle)]
 pub extern "C" fn weir_record_reader_free(reader: Option<Box<weir_record_reader>>) {
-    call(|| {
-        drop(reader);
-        Ok(())
-    });
+    free(reader);
 }

@@ -4,7 +4,7 @@
 //! that is freed leaves the wait by itself. Between two calls they are free to be used; while
 //! weir_wait_for() waits, no other thread may use them.
 
-use crate::arguments::{buffer, descriptor, given, handle_place, place, timeout};
+use crate::arguments::{buffer, descriptor, free, given, handle_place, held, place, timeout};
 use crate::error::{call, invalid, weir_status};
 use crate::flags::{WEIR_ALL, weir_flags};
 use crate::held::Held;
@@ -140,7 +140,7 @@ const WAIT: &str = "a wait";
 pub extern "C" fn weir_wait_create(wait: Option<&mut MaybeUninit<*mut weir_wait>>) -> weir_status {
     call(|| {
         let made = weir_wait { wait: Wait::new(), entries: Vec::new(), ready: Vec::new() };
-        *handle_place(wait)? = Box::into_raw(Box::new(made));
+        *handle_place(wait)? = held(made);
         Ok(())
     })
 }
@@ -314,8 +314,5 @@ pub extern "C" fn weir_wait_for(
 /// Frees a wait. What was added to it stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn weir_wait_free(wait: Option<Box<weir_wait>>) {
-    call(|| {
-        drop(wait);
-        Ok(())
-    });
+    free(wait);
 }
