@@ -87,7 +87,6 @@ impl PagingKind {
         matches!(self, PagingKind::MmapAdvised | PagingKind::RegionAdvised)
     }
 
-    /// How it swaps.
     pub fn swapping(self) -> CageSwap {
         match self {
             PagingKind::Swap => CageSwap::Usual,

@@ -44,7 +44,6 @@ const WINDOW_SERVERS: [ServerKind; 3] = [ServerKind::Weir, ServerKind::Atftpd, S
 /// Clients that propose a block size, and those that propose windows too.
 const CLIENTS: [ClientKind; 3] = [ClientKind::Weir, ClientKind::Curl, ClientKind::Atftp];
 const WINDOW_CLIENTS: [ClientKind; 2] = [ClientKind::Weir, ClientKind::Atftp];
-/// The name of the file.
 const NAME: &str = "file";
 /// How long one transfer may take. What did not arrive by then counts as not arrived.
 const LIMIT: Duration = Duration::from_secs(3);

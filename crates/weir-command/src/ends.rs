@@ -47,7 +47,6 @@ pub enum DescriptorKind {
 enum CallMode {
     /// By `O_NONBLOCK` on an open file description that only weir has.
     Own,
-    /// By a flag of the call.
     Flag,
     /// By a flag for sockets.
     Socket,

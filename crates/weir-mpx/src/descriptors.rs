@@ -19,7 +19,6 @@ use weir_sys::forks::ParentOnly;
 /// Events taken from the kernel in one go.
 const MOST_EVENTS: usize = 64;
 
-/// The descriptors of one channel.
 #[derive(Debug, Default)]
 pub struct ChannelDescriptors {
     pub input: Option<ChannelDescriptor>,
@@ -60,7 +59,6 @@ impl Descriptors {
         self.epoll.get()
     }
 
-    /// The descriptor of a channel in this direction.
     pub fn of(&mut self, index: u32, direction: Direction) -> Option<&mut ChannelDescriptor> {
         self.of.get_mut(&index)?.place(direction).as_mut()
     }

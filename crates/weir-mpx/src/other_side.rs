@@ -16,7 +16,6 @@ pub struct OtherSide {
     /// Who it is, as an owner learns from the kernel.
     pub identity: Option<Identity>,
     map: Arc<LinkMap>,
-    /// The participant at this side.
     home: ParticipantHome,
     /// At a peer: the place to notify the owner, once the owner has sent it.
     owner: Option<BoardSlot>,

@@ -85,9 +85,6 @@ impl PipeShape {
 
     /// Makes a shape of this capacity. Segment and atomic bound are those `asked` for. Those not
     /// asked for stay as they are `now` if that fits, and otherwise follow from the others.
-    ///
-    /// # Errors
-    /// Those of [`PipeShape::new`].
     pub fn fitted(
         page_bytes: u64,
         capacity: u64,

@@ -348,7 +348,6 @@ fn places(runs: &[Run], page_bytes: u64, length: u64) -> Vec<(u64, u64)> {
     runs.iter().map(place).collect()
 }
 
-/// The pages of a working set that are in a region.
 fn runs(working_set: &[(u64, u64)], page_bytes: u64, length: u64) -> Vec<Run> {
     let inside = |(at, bytes): &(u64, u64)| {
         let bytes = (*bytes).min(length.checked_sub(*at)?);

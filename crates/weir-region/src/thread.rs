@@ -58,7 +58,6 @@ impl<S> RegionThread<S> {
         bell::ring(self.both.1.bell());
     }
 
-    /// Ends the thread.
     pub fn end(&mut self) {
         let RegionThread { both, thread } = self;
         thread.end(|| {

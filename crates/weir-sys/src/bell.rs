@@ -9,17 +9,11 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::{Errno, read, retry_on_intr, write};
 
 /// Makes a bell that was rung this many times. Neither ringing nor clearing it ever waits.
-///
-/// # Errors
-/// Those of eventfd(2).
 pub fn make(rings: u32) -> Result<OwnedFd, Errno> {
     eventfd(rings, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
 }
 
 /// Makes a bell that forked children do not have.
-///
-/// # Errors
-/// Those of [`make`] and [`ParentOnly::make`].
 pub fn make_own() -> std::io::Result<ParentOnly> {
     ParentOnly::make(|| Ok(make(0)?))
 }

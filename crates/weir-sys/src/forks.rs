@@ -36,7 +36,6 @@ static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// A further function of this crate that runs in a child.
 static IN_CHILD: OnceLock<fn()> = OnceLock::new();
 
-/// An entry of the table.
 #[derive(Debug)]
 struct TableEntry {
     descriptor: AtomicI32,
@@ -241,9 +240,6 @@ impl ParentOnly {
     }
 
     /// Makes two descriptors in one step, as [`ParentOnly::make`] does.
-    ///
-    /// # Errors
-    /// Those of [`ParentOnly::make`].
     pub fn make_two<E: From<io::Error>>(
         make: impl FnOnce() -> Result<(OwnedFd, OwnedFd), E>,
     ) -> Result<(ParentOnly, ParentOnly), E> {
@@ -255,9 +251,6 @@ impl ParentOnly {
     }
 
     /// Makes up to `N` descriptors in one step, as [`ParentOnly::make`] does.
-    ///
-    /// # Errors
-    /// Those of [`ParentOnly::make`].
     pub fn make_all<const N: usize, E: From<io::Error>>(
         make: impl FnOnce() -> Result<[Option<OwnedFd>; N], E>,
     ) -> Result<[Option<ParentOnly>; N], E> {

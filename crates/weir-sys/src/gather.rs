@@ -5,9 +5,6 @@ use std::io;
 
 /// Writes `head`, and then `tail_bytes` at `tail`, by one writev(2): how many bytes were written.
 ///
-/// # Errors
-/// Those of writev(2).
-///
 /// # Safety
 /// `tail_bytes` at `tail` are mapped and can be read for as long as the call lasts. Others may write
 /// there meanwhile; the kernel copies what it finds.

@@ -54,9 +54,6 @@ pub fn may_reach(end: u64) -> bool {
 }
 
 /// Turns the result of a system call into the error that it left behind, if it is negative.
-///
-/// # Errors
-/// Those of the call.
 pub fn check<N: PartialOrd + Default>(code: N) -> std::io::Result<N> {
     if code < N::default() { Err(std::io::Error::last_os_error()) } else { Ok(code) }
 }

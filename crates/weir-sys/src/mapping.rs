@@ -42,9 +42,6 @@ pub struct Mapping {
 
 impl Mapping {
     /// Maps `bytes` of anonymous memory.
-    ///
-    /// # Errors
-    /// Those of mmap(2).
     pub fn new(bytes: usize, sharing: Sharing) -> io::Result<Mapping> {
         let kind = match sharing {
             Sharing::Shared => libc::MAP_SHARED,
@@ -66,9 +63,6 @@ impl Mapping {
     }
 
     /// Maps `bytes` of the kernel's memory behind `fd`, from `at` on.
-    ///
-    /// # Errors
-    /// Those of mmap(2).
     pub fn of_fd(fd: impl AsFd, at: usize, bytes: usize, access: Access) -> io::Result<Mapping> {
         Mapping::map(bytes, access, libc::MAP_SHARED, fd.as_fd().as_raw_fd(), at)
     }
@@ -89,9 +83,6 @@ impl Mapping {
     ///
     /// # Safety
     /// The advice neither unmaps a page nor changes one that somebody else relies on.
-    ///
-    /// # Errors
-    /// Those of madvise(2).
     pub unsafe fn advise(&self, advice: libc::c_int) -> io::Result<()> {
         // SAFETY: the range is exactly the mapping; the advice is as the caller promises.
         check(unsafe { libc::madvise(self.start.cast(), self.bytes.max(1), advice) }).map(drop)

@@ -38,9 +38,6 @@ pub struct Credentials {
 }
 
 /// The identity of the process that connected or listened.
-///
-/// # Errors
-/// Those of getsockopt(2).
 pub fn credentials(socket: impl AsFd) -> io::Result<Credentials> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     // SAFETY: the option is a structure of this type.

@@ -21,9 +21,6 @@ const MOST_WORDS: usize = (BESIDE_BYTES + HEAD_BYTES + MOST_RIGHTS * 4).div_ceil
 /// Receives a message into `text`, and calls `each` with every descriptor that it brings. There is
 /// room for `most` of them, and sometimes for some more. Returns the length of the message, and
 /// whether it brought what there was no room for. Allocates nothing.
-///
-/// # Errors
-/// Those of recvmsg(2).
 pub fn receive(
     socket: BorrowedFd,
     text: &mut [u8],

@@ -45,9 +45,6 @@ pub struct OwnedThread {
 
 impl OwnedThread {
     /// Starts a thread as [`start`] does.
-    ///
-    /// # Errors
-    /// Those of [`start`].
     pub fn start(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<OwnedThread> {
         forks::install()?;
         let epoch = forks::epoch();

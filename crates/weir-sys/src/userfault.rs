@@ -288,18 +288,12 @@ impl UserFaults {
     ///
     /// # Safety
     /// The range is a mapping of a memory file of this process, and stays mapped while this lives.
-    ///
-    /// # Errors
-    /// Those of the kernel.
     pub unsafe fn register(&self, start: *mut u8, bytes: usize) -> io::Result<()> {
         // SAFETY: the caller's promise.
         unsafe { register(self.raw()?, start, bytes) }
     }
 
     /// Calls `each` with the faults that wait, if any do.
-    ///
-    /// # Errors
-    /// Those of read(2).
     pub fn take(&self, each: &mut dyn FnMut(UserFault)) -> io::Result<()> {
         take(self.raw()?, self.page_bytes, each)
     }
@@ -322,9 +316,6 @@ impl UserFaults {
     ///
     /// # Safety
     /// The page is in a registered front.
-    ///
-    /// # Errors
-    /// Those of the kernel.
     pub unsafe fn poison(&self, start: *mut u8) -> io::Result<()> {
         poison(self.raw()?, start as u64, self.page_bytes as u64)
     }
@@ -334,9 +325,6 @@ impl UserFaults {
     ///
     /// # Safety
     /// The range is in a registered front. The memory file keeps the pages.
-    ///
-    /// # Errors
-    /// Those of the kernel.
     pub unsafe fn hide(&self, start: *mut u8, bytes: usize, shown: u32) -> io::Result<u32> {
         // SAFETY: the memory file keeps the bytes, and the next touch is served.
         check(unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTNEED) })?;
@@ -368,9 +356,6 @@ impl UserFaults {
     }
 
     /// Which pages of a range of up to 32 are mapped.
-    ///
-    /// # Errors
-    /// Those of the kernel.
     pub fn mapped(&self, start: *mut u8, bytes: usize) -> io::Result<u32> {
         self.pages_with(start as u64, bytes as u64, PAGE_IS_PRESENT)
     }

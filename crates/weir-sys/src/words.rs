@@ -73,9 +73,6 @@ impl Words {
     }
 
     /// Waits until the words from `from` up to `to` are on the disk.
-    ///
-    /// # Errors
-    /// Those of msync(2).
     pub fn sync(&self, from: usize, to: usize) -> io::Result<()> {
         let (place, bytes) = self.pages(from, to);
         // SAFETY: the range begins at a page of the mapping and ends inside of it.

@@ -198,7 +198,6 @@ fn trouble(notice: &Notice) -> String {
     format!("from {from}: {what} (code {code}), sequence {remote_port}\n")
 }
 
-/// The summary as JSON.
 fn json(options: &NetPingOptions, summary: &PingSummary) -> Value {
     let PingSummary { probe, counts, lost, loss_share, rtt, clock } = summary;
     let probe = match probe {

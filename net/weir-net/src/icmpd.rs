@@ -62,9 +62,6 @@ impl Icmpd {
     }
 
     /// Answers until `stop` is set or the switch has ended.
-    ///
-    /// # Errors
-    /// [`crate::ErrorKind::NoSwitch`]: the switch has ended.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<()> {
         let Icmpd { station, log, engine } = self;
         let log = log.as_ref();

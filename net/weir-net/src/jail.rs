@@ -124,9 +124,6 @@ impl Jail {
     }
 
     /// Opens a file to read, and returns its length. Only files that all users may read are opened.
-    ///
-    /// # Errors
-    /// Why not.
     pub fn read(&self, name: &[u8]) -> std::result::Result<(File, u64), Refusal> {
         if last_part(name).starts_with(PART) {
             return Err(Refusal::NotFound);
@@ -143,9 +140,6 @@ impl Jail {
 
     /// Begins a file of at most this many bytes. It gets its name when it is complete; with
     /// `replaces` in place of a file that is there.
-    ///
-    /// # Errors
-    /// Why not.
     pub fn create(
         &self,
         name: &[u8],

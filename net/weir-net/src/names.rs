@@ -51,9 +51,6 @@ pub fn up() -> Result<Vec<String>> {
 }
 
 /// Lists the devices that have a log of this user, in order; creates nothing.
-///
-/// # Errors
-/// Those of [`up`].
 pub fn logged() -> Result<Vec<String>> {
     known(|tun| find_log(tun).is_ok())
 }
@@ -86,9 +83,6 @@ fn none(tun: &str) -> Error {
 }
 
 /// Returns the log of the switch on `tun`, if there is one; creates nothing.
-///
-/// # Errors
-/// Those of [`find`].
 pub fn find_log(tun: &str) -> Result<PathBuf> {
     let path = find(tun)?.join(LOG);
     match rustix::fs::lstat(&path) {
@@ -98,9 +92,6 @@ pub fn find_log(tun: &str) -> Result<PathBuf> {
 }
 
 /// Returns the path of the log of the switch and its daemons ([`mod@crate::log`]).
-///
-/// # Errors
-/// Those of [`directory`].
 pub fn log(tun: &str) -> Result<PathBuf> {
     Ok(directory(tun)?.join(LOG))
 }
@@ -112,17 +103,11 @@ pub const LOG: &str = "log";
 pub const SWITCH: &str = "switch";
 
 /// Returns the path of the switch's port.
-///
-/// # Errors
-/// Those of [`directory`].
 pub fn switch_port(tun: &str) -> Result<PathBuf> {
     Ok(directory(tun)?.join(SWITCH))
 }
 
 /// Returns the path of the profile of process `pid`, named `who` (the rules of device names).
-///
-/// # Errors
-/// Those of [`directory`].
 pub fn profile(tun: &str, who: &str, pid: u32) -> Result<PathBuf> {
     if !is_name(who) {
         return Err(invalid("a profile", who));
@@ -132,9 +117,6 @@ pub fn profile(tun: &str, who: &str, pid: u32) -> Result<PathBuf> {
 
 /// Returns the path where the server of TFTP at `port` takes requests of local programs; `tun` is the
 /// device of its switch, `None` on the kernel's sockets. No device has a name like this.
-///
-/// # Errors
-/// Those of [`directory`].
 pub fn tftpd(tun: Option<&str>, port: u16) -> Result<PathBuf> {
     let directory = match tun {
         Some(tun) => directory(tun)?,
@@ -159,9 +141,6 @@ pub fn tftpds(tun: &str) -> Vec<PathBuf> {
 }
 
 /// Returns the path where the icmpd behind the switch on `tun` takes requests of local programs.
-///
-/// # Errors
-/// Those of [`directory`].
 pub fn icmpd(tun: &str) -> Result<PathBuf> {
     Ok(directory(tun)?.join("icmpd:requests"))
 }
@@ -170,9 +149,6 @@ pub fn icmpd(tun: &str) -> Result<PathBuf> {
 const TFTPD: &str = "tftpd:";
 
 /// Checks a device name: 1 to 15 of `[A-Za-z0-9_.-]`, not `.` or `..`.
-///
-/// # Errors
-/// `Invalid`.
 pub fn check(tun: &str) -> Result<()> {
     if is_name(tun) { Ok(()) } else { Err(invalid("a device", tun)) }
 }

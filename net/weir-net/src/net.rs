@@ -5,7 +5,6 @@ use std::net::Ipv4Addr;
 /// An address and the length of its net's prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Net {
-    /// The address.
     pub address: Ipv4Addr,
     /// The netmask: ones where the net's number is.
     mask: u32,

@@ -50,7 +50,6 @@ const TCP: &[&str] = &[
     "network_stalls",
     "other_side_stalls",
 ];
-/// Most figures of a service.
 const MOST_FIGURES: usize = 16;
 /// Most connections that a report has.
 pub const MOST_CONNECTIONS: usize = 16;

@@ -96,9 +96,6 @@ impl Routes {
     }
 
     /// Remembers a redirect, if it is acceptable.
-    ///
-    /// # Errors
-    /// Why it is not.
     pub fn redirect(
         &mut self,
         destination: Ipv4Addr,

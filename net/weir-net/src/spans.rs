@@ -16,7 +16,6 @@ pub static DELIVER: Subroutine = Subroutine::new("ring.put");
 pub static TAKE: Subroutine = Subroutine::new("ring.take");
 /// Yielding to other threads on the switch's CPU.
 pub static GIVE_WAY: Subroutine = Subroutine::new("sched_yield");
-/// Sleeps of the switch.
 pub static SLEEP: Subroutine = Subroutine::new("switch.sleep");
 /// A station's waits for what the switch sends, up to the first message.
 pub static RING_WAIT: Subroutine = Subroutine::new("ring.wait");

@@ -64,7 +64,6 @@ pub struct Station {
     attached: Attached,
     /// Fills and checks headers, where stations do that.
     headers: Option<HeaderFiller>,
-    /// Whether it is the station for ICMP.
     is_icmp: bool,
     buffer: Vec<u8>,
     message: Vec<u8>,
@@ -115,9 +114,6 @@ impl Station {
 
     /// Attaches as [`Station::attach`] for the ports `named` of a protocol, and for `dynamic` further
     /// ones of any number. Returns all of them, in this order.
-    ///
-    /// # Errors
-    /// Those of [`Station::attach`].
     pub fn attach_ports(
         switch: &Path,
         directory: &Path,
@@ -191,9 +187,6 @@ impl Station {
     }
 
     /// Shows received messages; returns how many. If there are none, waits up to this long for one.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn receive_for(
         &mut self,
         time: Duration,
@@ -253,17 +246,11 @@ impl Station {
     }
 
     /// Sends a datagram, waiting while the ring to the switch is full.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn send(&mut self, out: &Outgoing<'_>, payload: &[u8]) -> Result<()> {
         self.send_with(|sender| sender.send(out, payload))
     }
 
     /// Lends the sending side, for as many datagrams as `send` sends.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn send_with(&mut self, send: impl FnOnce(&mut Sender<'_>)) -> Result<()> {
         let Station { writer, headers, is_icmp, message, .. } = self;
         let headers = headers.as_mut();
@@ -273,9 +260,6 @@ impl Station {
     }
 
     /// Tells the switch figures of this station's own work, which `weir net stat` shows.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn report(&mut self, report: &ServiceReport) -> Result<()> {
         self.message.clear();
         self.message.extend_from_slice(&message::front(from_station::REPORT));
@@ -285,9 +269,6 @@ impl Station {
 
     /// Returns a descriptor for poll. It is readable when a message may have come, and stays so until
     /// [`Station::receive_for`] with no time has returned 0.
-    ///
-    /// # Errors
-    /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         Ok(self.port.poll_descriptor()?)
     }

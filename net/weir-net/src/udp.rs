@@ -105,17 +105,11 @@ impl UdpEndpoint {
     }
 
     /// Tells the switch figures of this process's work, as [`Station::report`].
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn report(&mut self, report: &ServiceReport) -> Result<()> {
         self.station.report(report)
     }
 
     /// Returns a descriptor for poll, as [`Station::poll_descriptor`].
-    ///
-    /// # Errors
-    /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.station.poll_descriptor()
     }
@@ -145,9 +139,6 @@ impl UdpEndpoint {
 
     /// Shows what has come. If there is nothing, waits up to this long for something. Returns how
     /// many messages were taken, those included that were dropped.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn receive_for(
         &mut self,
         time: Duration,

@@ -32,7 +32,6 @@ pub fn charge_now() {
     });
 }
 
-/// The end of a span.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SpanEnd {
     /// Now: reads the clock.

@@ -97,7 +97,6 @@ fn score(outcome: &Outcome) -> Score {
     }
 }
 
-/// Returns the document of experiments.
 pub(super) fn of<'a>(found: &'a [(&'a Experiment, Result<Outcome, String>)]) -> Document<'a> {
     let entry = |(experiment, outcome): &'a (&Experiment, Result<Outcome, String>)| {
         let found = outcome.as_ref().ok();

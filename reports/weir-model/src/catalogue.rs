@@ -95,9 +95,6 @@ impl Experiment {
 }
 
 /// Returns the predictions: the names of the files, and their texts.
-///
-/// # Errors
-/// A machine lacks a constant.
 pub fn predictions() -> Result<Vec<(&'static str, String)>, MachineError> {
     let (old, new) = (Machine::named("pdp11-40")?, Machine::named("pdp11-70")?);
     let vax = Machine::named("vax780")?;

@@ -115,7 +115,6 @@ struct Side {
     waits: bool,
 }
 
-/// The channels of a pipe.
 fn channel(pipe: usize, kind: u64) -> u64 {
     pipe as u64 * 4 + kind
 }
@@ -379,9 +378,6 @@ fn chunk(row: &[&str]) -> u64 {
 }
 
 /// Runs the experiment.
-///
-/// # Errors
-/// The machine lacks a constant.
 pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
     let of = machinery(machine)?;
     let mut outcome = Outcome::new("franke", &machine.name, "% over pipes of 4 KiB");
@@ -409,9 +405,6 @@ fn kernel(machine: &Machine) -> Result<Kernel, MachineError> {
 }
 
 /// Predicts the table for a machine whose figures were not given.
-///
-/// # Errors
-/// The machine lacks a constant.
 pub fn predict(machine: &Machine) -> Result<String, MachineError> {
     let (of, kernel) = (machinery(machine)?, kernel(machine)?);
     let published = Published::read(FRANKE);

@@ -112,9 +112,6 @@ impl Machine {
     }
 
     /// Returns a constant: times in nanoseconds, all else as the file has it.
-    ///
-    /// # Errors
-    /// The machine has no such constant.
     pub fn get(&self, constant: &str) -> Result<f64, MachineError> {
         self.constants.get(constant).map(Constant::base).ok_or_else(|| MachineError::Missing {
             machine: self.name.clone(),
@@ -123,9 +120,6 @@ impl Machine {
     }
 
     /// Returns a time in whole nanoseconds.
-    ///
-    /// # Errors
-    /// The machine has no such constant.
     pub fn ns(&self, constant: &str) -> Result<u64, MachineError> {
         self.get(constant).map(|value| value.round() as u64)
     }

@@ -90,7 +90,6 @@ pub fn save(name: &str, report: &Report, replace: bool) -> Result<(), Fault> {
     })
 }
 
-/// Loads a saved run.
 pub fn load(name: &str) -> Result<Report, Fault> {
     let path = find(name)?;
     let text = std::fs::read_to_string(&path).map_err(|error| cannot("read", &path, &error))?;
@@ -136,7 +135,6 @@ fn names(directory: &Path) -> Result<Vec<String>, Fault> {
     Ok(names)
 }
 
-/// Removes a saved run.
 pub fn remove(name: &str) -> Result<(), Fault> {
     let path = find(name)?;
     std::fs::remove_file(&path).map_err(|error| cannot("write", &path, &error))

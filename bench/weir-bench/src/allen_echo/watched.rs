@@ -28,7 +28,6 @@ pub enum Instrumentation {
 /// What is logged of each echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogMode {
-    /// Nothing.
     Nothing,
     /// The request, by the daemon.
     Requests,
@@ -41,7 +40,6 @@ pub enum LogMode {
 }
 
 impl LogMode {
-    /// All modes.
     pub const ALL: [LogMode; 5] =
         [LogMode::Nothing, LogMode::Requests, LogMode::Packets, LogMode::All, LogMode::Synchronous];
 

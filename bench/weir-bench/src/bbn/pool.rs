@@ -44,7 +44,6 @@ pub enum Through {
     Port,
 }
 
-/// Writes a block.
 type WriteBlock = Box<dyn FnMut(&[u8]) -> Result<(), CaseError> + Send>;
 /// Fills a block.
 type ReadBlock = Box<dyn FnMut(&mut [u8]) -> Result<(), CaseError> + Send>;

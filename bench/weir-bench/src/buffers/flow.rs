@@ -11,7 +11,6 @@ use std::time::Duration;
 use weir_policy::random::Random;
 
 pub const CHUNK_BYTES: usize = 128 << 10;
-/// Bytes of one read.
 pub const READ_BYTES: usize = 64 << 10;
 /// One chunk in this many is compared in full.
 const CHECKED_EVERY: u64 = 64;

@@ -107,9 +107,6 @@ impl Slope {
 }
 
 /// Finds how many operations of `work` take about `ns`, without the fixed cost of a batch.
-///
-/// # Errors
-/// A batch failed.
 pub fn calibrate(work: &mut dyn Work, ns: f64) -> Result<u64, CaseError> {
     let long_ns = ns / 3.0;
     let mut trial = TrialBatches { work, took_ns: 0.0 };

@@ -82,9 +82,6 @@ pub struct Driven {
 }
 
 /// Carries out `plan`, whose budget began at `begun`. `launch` makes the command of a cell.
-///
-/// # Errors
-/// A cell cannot be started.
 pub fn run(
     suites: &[Suite],
     plan: &Plan,

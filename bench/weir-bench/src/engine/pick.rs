@@ -36,9 +36,6 @@ impl Pick {
 }
 
 /// Parses a regular expression; its error is one line.
-///
-/// # Errors
-/// The text is not a regular expression.
 pub fn pattern(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| {
         let why = error.to_string();

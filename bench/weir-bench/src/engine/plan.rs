@@ -126,9 +126,6 @@ impl Block {
 
 impl Plan {
     /// Plans a run of `suites`, all of which the request names.
-    ///
-    /// # Errors
-    /// See [`PlanError`].
     pub fn new(
         suites: &[Suite],
         mut wish: PlanRequest,

@@ -66,9 +66,6 @@ impl WatchedRun {
     }
 
     /// Carries out the plan, as [`drive::run`] does.
-    ///
-    /// # Errors
-    /// A cell cannot be started.
     pub fn drive(
         &mut self,
         suites: &[Suite],

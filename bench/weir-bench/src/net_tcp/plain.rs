@@ -19,7 +19,6 @@ const LISTENING: usize = 8;
 /// How long to sleep where nothing is due.
 const LONGEST: Duration = Duration::from_millis(100);
 
-/// The device.
 struct PlainDevice<'a> {
     tun: &'a Tun,
     mtu: usize,

@@ -14,14 +14,12 @@ pub struct Proposal {
     pub window: u16,
 }
 
-/// A client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientKind {
     /// `weir net tftp get`.
     Weir,
     /// curl, which knows no windows.
     Curl,
-    /// atftp.
     Atftp,
 }
 

@@ -14,14 +14,12 @@ const DNSMASQ_PORT: u16 = 69;
 /// A column of /proc/net/udp: the local address and port.
 const LOCAL_COLUMN: usize = 1;
 
-/// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerKind {
     /// `weir net tftpd --socket`.
     Weir,
     /// in.tftpd of tftp-hpa, which knows no windows.
     TftpdHpa,
-    /// atftpd.
     Atftpd,
     /// dnsmasq, which knows no windows, and limits blocks to what fits into a packet of the device.
     Dnsmasq,

@@ -149,7 +149,6 @@ impl FanInSetup {
         })
     }
 
-    /// The end of the reader.
     pub fn reader(&self) -> Result<ReaderEnd<'_>, CaseError> {
         let (plain, framed) = (vec![0; self.bytes], vec![0; HEADER_BYTES + self.bytes]);
         Ok(match &self.kind {
@@ -209,7 +208,6 @@ impl WriterEnd<'_> {
     }
 }
 
-/// The end of the reader.
 pub enum ReaderEnd<'l> {
     Port(Box<CheckedPort>, Vec<u8>),
     Records(&'l Records, Vec<u8>),

@@ -84,7 +84,6 @@ impl<const BYTES: usize> Bare<BYTES> {
         Ok(Bare { shared, rest, written, free, read: zero(), given_back: zero() })
     }
 
-    /// Sends a record.
     #[inline(always)]
     pub fn send(&self, record: &[u8; BYTES]) -> Result<(), CaseError> {
         let (shared, written) = (&self.shared, self.written.get());

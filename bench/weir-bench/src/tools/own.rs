@@ -7,7 +7,6 @@ use weir::{
     WriterOptions,
 };
 
-/// The settings of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PipeSettings {
     /// The capacity in bytes; 0 for the default.

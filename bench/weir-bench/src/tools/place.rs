@@ -66,7 +66,6 @@ impl PortDirectory {
         &self.directory
     }
 
-    /// Returns the path for a port in it.
     pub fn name(&self) -> PathBuf {
         self.directory.join("port")
     }

@@ -34,14 +34,12 @@ const VAIN_MOVES: u32 = 16;
 /// drains although its writer is as fast as its reader, and bytes can be moved again.
 const WRITES_A_READ: u32 = 4;
 
-/// How the buffer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferEnd {
     /// All input was passed on.
     Done,
     /// Nobody reads the output any more.
     ReaderGone,
-    /// This signal ended it.
     Signal(i32),
 }
 

@@ -19,7 +19,6 @@ const MOST_ROWS: usize = 8;
 const ENDING: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A row of this terminal.
 #[derive(Debug)]
 pub struct TerminalRow {
     /// Holds the row while it is open; `None` if all rows were taken or sockets are unavailable.

@@ -34,7 +34,6 @@ const CLOSE_PAUSE: Duration = Duration::from_millis(2);
 enum ReadEnd {
     /// As the options say.
     Done,
-    /// This signal ended it.
     Signal(i32),
 }
 

@@ -30,7 +30,6 @@ const NOT_FOUND: i32 = 127;
 /// A job to compare.
 #[derive(Clone, Debug)]
 pub struct Entrant {
-    /// The job.
     pub job: Job,
     /// Whether its status is that of the rightmost stage that failed.
     pub pipefail: bool,
@@ -45,7 +44,6 @@ pub struct Sample {
     pub wall_s: f64,
     /// The status that a shell would have.
     pub status: i32,
-    /// The output.
     pub output: Digest,
     /// Whether a command could not be started.
     pub is_unstarted: bool,

@@ -31,7 +31,6 @@ fn text(news: &StallNews) -> String {
     }
 }
 
-/// Keeps the longest stall.
 pub fn keep(longest: &mut Option<Stall>, news: StallNews) {
     if let StallNews::Over { stall, .. } = news
         && longest.as_ref().is_none_or(|other| other.lasted_ns < stall.lasted_ns)

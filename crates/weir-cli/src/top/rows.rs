@@ -50,11 +50,9 @@ pub struct Row {
     pub writers: Vec<End>,
     /// Who reads.
     pub readers: Vec<End>,
-    /// Bytes in it.
     pub fill_bytes: Option<u64>,
     /// Bytes that it holds.
     pub capacity_bytes: Option<u64>,
-    /// Whether it is full.
     pub full: Option<bool>,
     /// How much passes.
     pub rate: Option<Rate>,

@@ -53,7 +53,6 @@ impl Screen {
         self.write(ENTER)
     }
 
-    /// Writes all bytes.
     pub fn write(&self, bytes: &[u8]) -> std::io::Result<()> {
         write_all(self.terminal.as_fd(), bytes)
     }

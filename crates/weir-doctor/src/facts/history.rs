@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 
 /// Length of the first columns.
 const COLUMN_NS: u64 = 1_000_000;
-/// Most columns.
 const MOST_COLUMNS: u64 = 1200;
 /// Most cells of all lanes together; a run that is a script has thousands of lanes.
 const MOST_CELLS: usize = 1 << 17;

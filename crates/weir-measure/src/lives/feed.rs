@@ -14,20 +14,16 @@ use rustix::net::{Protocol, SocketType};
 use weir_doctor::facts::Io;
 use weir_sys::Pid;
 
-/// An event of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessEvent {
     /// What happened.
     pub kind: EventKind,
-    /// The task.
     pub task: Pid,
-    /// Its process.
     pub pid: Pid,
     /// When, by the monotonic clock.
     pub at_ns: u64,
 }
 
-/// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// It was started, by this process.
@@ -41,7 +37,6 @@ pub enum EventKind {
 /// The kernel's account of a task that ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskAccount {
-    /// The task.
     pub task: Pid,
     /// Name of its program, as the kernel cuts it (15 bytes).
     pub program: String,

@@ -17,7 +17,6 @@ use std::path::Path;
 const SECTION_BYTES: u64 = 64 << 20;
 const NOTE_BYTES: u64 = 1 << 12;
 
-/// A symbol.
 pub type Symbol = Sym64<Native>;
 
 /// A file, of which parts are read when they are asked for, and kept.

@@ -125,17 +125,11 @@ pub struct Counter(OwnedFd);
 
 impl Counter {
     /// Makes a counter.
-    ///
-    /// # Errors
-    /// As for [`NumberMap::make`].
     pub fn make() -> io::Result<Counter> {
         make(ARRAY, 4, 8, 1).map(Counter)
     }
 
     /// Reads the word.
-    ///
-    /// # Errors
-    /// Of `bpf(2)`.
     pub fn first(&self) -> io::Result<u64> {
         let (key, mut value) = (0_u32, 0_u64);
         let attributes = Attributes::new(&[word(self)]).with(2, &raw const key);
@@ -226,9 +220,6 @@ impl AsFd for RecordRing {
 
 impl RecordRing {
     /// Makes a ring of so many bytes, a power of two and at least a page, and maps it.
-    ///
-    /// # Errors
-    /// As for [`NumberMap::make`], and those of `mmap(2)`.
     pub fn make(bytes: u32) -> io::Result<RecordRing> {
         let map = make(RING, 0, 0, bytes)?;
         let (page, bytes) = (rustix::param::page_size(), bytes as usize);

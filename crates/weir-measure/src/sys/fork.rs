@@ -54,9 +54,6 @@ fn end_at_panic() {
 /// crate::sys::fork::copy(|| 0);
 /// ```
 ///
-/// # Errors
-/// Those of fork(2).
-///
 /// # Safety
 /// `body` runs in a copy of this process without its other threads. Locks that these held stay
 /// locked, and their unfinished stores are missing: `body` relies on neither. It calls only parts of
@@ -76,9 +73,6 @@ pub unsafe fn copy(body: impl FnOnce() -> u8) -> io::Result<Child> {
 
 /// Starts a child without running the handlers of fork(3). It keeps every descriptor of this process
 /// and only waits until the other end of a pipe or socket is closed.
-///
-/// # Errors
-/// Those of clone(2).
 pub fn orphan(until: BorrowedFd) -> io::Result<Pid> {
     let descriptor = until.as_raw_fd();
     // SAFETY: a plain copy of the process, as fork(2) makes it; the child makes system calls only.
@@ -128,9 +122,6 @@ impl Child {
     }
 
     /// Waits until the child ends.
-    ///
-    /// # Errors
-    /// Those of wait4(2).
     pub fn wait(&mut self) -> io::Result<Reaped> {
         if let Some(reaped) = self.reaped {
             return Ok(reaped);
@@ -141,9 +132,6 @@ impl Child {
     }
 
     /// Waits until the child ends: whether its status was 0.
-    ///
-    /// # Errors
-    /// Those of wait4(2).
     pub fn succeeded(&mut self) -> io::Result<bool> {
         Ok(self.wait()?.status.success())
     }

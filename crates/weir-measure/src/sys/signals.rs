@@ -26,9 +26,6 @@ static CHILD_STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Hears of changes of children from now on: each interrupts a wait of this process. Children
 /// leave a status, also where this process inherited SIGCHLD as ignored.
-///
-/// # Errors
-/// Those of sigaction(2).
 pub fn signal_children_ends() -> io::Result<()> {
     extern "C" fn note(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
         // SAFETY: for a handler with SA_SIGINFO the kernel passes a live siginfo_t.

@@ -25,9 +25,6 @@ pub struct Differences {
 }
 
 /// Starts `command` with these differences.
-///
-/// # Errors
-/// Those of [`Command::spawn`].
 pub fn spawn_with(command: &mut Command, differences: Differences) -> io::Result<Child> {
     differ(command, differences);
     spawn(command)
@@ -35,9 +32,6 @@ pub fn spawn_with(command: &mut Command, differences: Differences) -> io::Result
 
 /// Starts `command`, as a shell does where a filter refuses clone3(2) with EPERM, as those of older
 /// container runtimes do. The C library's posix_spawn(3) tries nothing else then; fork(2) works.
-///
-/// # Errors
-/// Those of [`Command::spawn`].
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     let started = command.spawn();
     if !started.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EPERM)) {
@@ -50,9 +44,6 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
 }
 
 /// Starts `command` without input by [`spawn`], waits for its end, and returns what it wrote.
-///
-/// # Errors
-/// Those of [`Command::output`].
 pub fn output(command: &mut Command) -> io::Result<Output> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     spawn(command)?.wait_with_output()

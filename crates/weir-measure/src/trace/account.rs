@@ -6,11 +6,9 @@ use weir_doctor::state::TaskState;
 /// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Now {
-    /// It has a CPU.
     OnCpu,
     /// It is ready and has none.
     Queued,
-    /// It waits.
     Waits(TaskState),
 }
 

@@ -16,7 +16,6 @@ pub struct Types<'a> {
     names: &'a [u8],
 }
 
-/// One type.
 #[derive(Clone, Copy)]
 struct Type<'a> {
     name: u32,

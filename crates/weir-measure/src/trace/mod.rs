@@ -61,7 +61,6 @@ pub struct Wait {
     pub call: Option<Call>,
 }
 
-/// A trace.
 #[derive(Debug)]
 pub struct Trace {
     ring: bpf::RecordRing,
@@ -81,7 +80,6 @@ pub struct Trace {
     buffer: Vec<Event>,
     /// Whether what a process starts is accounted with it, until it has a place of its own.
     together: bool,
-    /// What was traced.
     pub told: Traced,
 }
 

@@ -122,7 +122,6 @@ impl LinkMap {
         LinkMap { mapping, extent, lanes_at: extent.lanes_at(), arenas_at: extent.arenas_at() }
     }
 
-    /// A link on the heap.
     #[cfg(miri)]
     pub(crate) fn on_heap(extent: LinkExtent) -> LinkMap {
         let mapping = Mapping::of_zeros(extent.bytes()).expect("memory");

@@ -98,9 +98,6 @@ impl ThreadShared {
 
 impl Threads {
     /// Starts threads for a file.
-    ///
-    /// # Errors
-    /// No thread can be started.
     pub(super) fn new(file: Arc<SpillFile>) -> io::Result<Threads> {
         Threads::with_calls_of(MOST_CALL_BYTES, file)
     }

@@ -39,9 +39,6 @@ pub struct MemberFaults {
 
 impl MemberFaults {
     /// Opens a descriptor of faults.
-    ///
-    /// # Errors
-    /// As [`super::UserFaults::open`].
     pub fn open() -> io::Result<MemberFaults> {
         let (descriptor, _) = open()?;
         agree(descriptor.here()?.as_raw_fd(), &FEATURES)?;
@@ -60,18 +57,12 @@ impl MemberFaults {
     ///
     /// # Safety
     /// The range is a mapping of a memory file of this process, and stays mapped while this lives.
-    ///
-    /// # Errors
-    /// Those of the kernel.
     pub unsafe fn register(&self, start: *mut u8, bytes: usize) -> io::Result<()> {
         // SAFETY: the caller's promise.
         unsafe { register(self.here()?.as_raw_fd(), start, bytes) }
     }
 
     /// Wakes all that wait in a range. They touch it again.
-    ///
-    /// # Errors
-    /// Those of the kernel.
     pub fn wake(&self, start: *mut u8, bytes: usize) -> io::Result<()> {
         wake(self.here()?.as_raw_fd(), start as u64, bytes as u64)
     }
@@ -120,9 +111,6 @@ impl ServedFaults {
     }
 
     /// Calls `each` with the faults that wait, if any do.
-    ///
-    /// # Errors
-    /// Those of read(2).
     pub fn take(&self, each: &mut dyn FnMut(UserFault)) -> io::Result<()> {
         take(self.raw()?, self.page_bytes as usize, each)
     }
@@ -150,9 +138,6 @@ impl ServedFaults {
     }
 
     /// Makes touches of a page end in SIGBUS, and wakes who waits for it.
-    ///
-    /// # Errors
-    /// Those of the kernel.
     pub fn poison(&self, start: u64) -> io::Result<()> {
         poison(self.raw()?, start, self.page_bytes)
     }

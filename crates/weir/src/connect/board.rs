@@ -27,7 +27,6 @@ pub fn welcome(
 /// Where the reader of a ring waits, as the ring's writer sees it.
 #[derive(Debug)]
 pub enum ReaderSite {
-    /// At the ring.
     Ring,
     /// At a board of many rings, once the reader has sent that.
     Board(OnceCell<BoardSlot>),

@@ -8,7 +8,6 @@ use crate::park::{Timeout, Waiting};
 use std::time::Instant;
 use weir_policy::pipe::{OutOfRange, PipeShape};
 
-/// The options of an end.
 #[derive(Clone, Debug, Default)]
 pub struct EndOptions {
     waiting: Waiting,

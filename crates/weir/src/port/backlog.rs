@@ -125,7 +125,6 @@ impl SlotBacklog {
         Ok(())
     }
 
-    /// Bytes in it.
     pub fn bytes(&self) -> u64 {
         self.records.as_ref().map_or(0, RecordBacklog::backlog_bytes)
     }

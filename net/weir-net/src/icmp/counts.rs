@@ -37,7 +37,6 @@ counts! {
     dropped_protocol: "dropped: other protocol",
     /// Fragments, which only reassembly handles.
     dropped_fragment: "dropped: fragment",
-    /// To a broadcast or multicast address.
     dropped_broadcast: "dropped: sent to a broadcast or multicast address",
     dropped_not_ours: "dropped: not sent to us",
     /// From an address that is not that of one host, or is ours.

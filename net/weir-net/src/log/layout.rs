@@ -19,11 +19,8 @@
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"weirlog\n");
 /// Version of this layout; the upper half holds the bytes of a unit.
 pub const VERSION: u64 = 1 | (UNIT_BYTES as u64) << 32;
-/// Bytes of the header.
 pub const HEADER_BYTES: usize = 4096;
-/// Bytes of a unit.
 pub const UNIT_BYTES: usize = 32;
-/// Words of a unit.
 pub const UNIT_WORDS: usize = UNIT_BYTES / 8;
 /// Bytes of a unit beside its tag.
 pub const PAYLOAD_BYTES: usize = UNIT_BYTES - 8;
@@ -63,7 +60,6 @@ pub const CONTINUED: u8 = 15;
 /// A unit that passed its check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogUnit {
-    /// Its code.
     pub code: u8,
     /// Detail of the code.
     pub detail: u16,

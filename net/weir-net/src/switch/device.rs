@@ -97,7 +97,6 @@ impl Device {
         set.map_err(|cause| Error::os("read from", self.object(), cause))
     }
 
-    /// Returns the address of an Ethernet device.
     pub fn ethernet(&self) -> Option<MacAddress> {
         match &self.link {
             Link::Tun(_) => None,

@@ -60,7 +60,6 @@ impl Inline {
         self.answers.own.pop()
     }
 
-    /// Returns its counts.
     pub fn counts(&self) -> &IcmpCounts {
         self.engine.counts()
     }

@@ -36,7 +36,6 @@ pub struct SwitchSettings {
 }
 
 impl SwitchSettings {
-    /// Checks the settings.
     pub(super) fn check(&self) -> Result<()> {
         let settings = self;
         let SwitchSettings { address, peer, prefix_bits, mtu, .. } = *settings;

@@ -11,7 +11,6 @@ use weir::{ErrorKind, Identity, PortWriter, WriterId};
 /// Most stations at the same time.
 pub const MOST_STATIONS: usize = 256;
 
-/// An attached station.
 #[derive(Debug)]
 pub struct AttachedStation {
     writer: PortWriter,
@@ -174,7 +173,6 @@ impl Stations {
         self.protocols[usize::from(protocol)].is_some()
     }
 
-    /// Whether a writer is the station for a whole protocol.
     pub fn has_whole(&mut self, id: WriterId, protocol: u8) -> bool {
         let owner = self.protocols[usize::from(protocol)];
         owner.is_some() && self.place(id) == owner

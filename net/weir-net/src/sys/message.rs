@@ -19,9 +19,6 @@ pub struct Received<T> {
 
 /// Receives a message, and what the first control message of one of these levels and types says.
 ///
-/// # Errors
-/// Those of recvmsg(2).
-///
 /// # Safety
 /// Behind the head of a control message of these kinds the kernel writes a `T`, for which all bytes
 /// are valid.

@@ -98,9 +98,6 @@ impl PacketSocket {
     }
 
     /// From now on reading and writing do not wait.
-    ///
-    /// # Errors
-    /// Those of fcntl(2).
     pub fn dont_wait(&self) -> io::Result<()> {
         Ok(rustix::fs::fcntl_setfl(&self.socket, OFlags::RDWR | OFlags::NONBLOCK)?)
     }

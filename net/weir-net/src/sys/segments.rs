@@ -60,9 +60,6 @@ pub struct Joined {
 
 /// Receives a datagram, or several of one length from one sender where the socket gives them in one
 /// piece. What finds no room in `to` is lost.
-///
-/// # Errors
-/// Those of recvmsg(2).
 pub fn receive_joined(socket: impl AsFd, to: &mut [u8]) -> io::Result<Joined> {
     let kinds = [(libc::SOL_UDP, libc::UDP_GRO)];
     // SAFETY: the kernel says the length of each datagram there, as a number (udp(7)).

@@ -60,9 +60,6 @@ impl Terminal {
     }
 
     /// Sets the size of the terminal, in characters.
-    ///
-    /// # Errors
-    /// Those of ioctl(2).
     pub fn set_size(&self, columns: u16, rows: u16) -> io::Result<()> {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         Ok(tcsetwinsize(&self.ours, size)?)

@@ -72,9 +72,6 @@ impl Tun {
     }
 
     /// From now on reading and writing do not wait.
-    ///
-    /// # Errors
-    /// Those of fcntl(2).
     pub fn dont_wait(&self) -> io::Result<()> {
         Ok(rustix::fs::fcntl_setfl(&self.file, OFlags::RDWR | OFlags::NONBLOCK)?)
     }
@@ -124,9 +121,6 @@ pub fn configure(name: &str, address: Ipv4Addr, prefix_bits: u8, mtu: u16) -> io
 }
 
 /// Switches a device on, such as the loopback device of a new namespace.
-///
-/// # Errors
-/// Those of [`configure`].
 pub fn switch_on(name: &str) -> io::Result<()> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     let mut request = named(name)?;

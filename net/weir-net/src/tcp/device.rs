@@ -31,7 +31,6 @@ impl Outlet for Nowhere {
     fn send(&mut self, _: usize, _: Option<u16>, _: &mut dyn FnMut(&mut [u8])) {}
 }
 
-/// What the device is.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceKind {
     /// Longest packet.

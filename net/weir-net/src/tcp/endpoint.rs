@@ -59,9 +59,6 @@ impl TcpEndpoint {
     }
 
     /// Attaches to the switch for a dynamic port, to connect from.
-    ///
-    /// # Errors
-    /// Those of [`Station::attach`].
     pub fn dynamic(switch: &Path, directory: &Path) -> Result<TcpEndpoint> {
         let (station, ports) = Station::attach_ports(switch, directory, protocol::TCP, &[], 1)?;
         Ok(TcpEndpoint::over(station, ports[0]))
@@ -103,9 +100,6 @@ impl TcpEndpoint {
     }
 
     /// Tells the switch figures of this process's work, as [`Station::report`].
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn report(&mut self, running: usize) -> Result<()> {
         let counts = self.stack.counts();
         let figures = [
@@ -149,9 +143,6 @@ impl TcpEndpoint {
     }
 
     /// Returns a descriptor for poll, as [`Station::poll_descriptor`].
-    ///
-    /// # Errors
-    /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.station.poll_descriptor()
     }
@@ -163,9 +154,6 @@ impl TcpEndpoint {
     }
 
     /// Takes what has come, waiting up to this long for something, and sends what is due.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn run_for(&mut self, time: Duration) -> Result<()> {
         let TcpEndpoint { station, stack, unreachable, begun, scratch, .. } = self;
         let (offloads, begun) = (station.attached().offloads, *begun);
@@ -193,9 +181,6 @@ impl TcpEndpoint {
     }
 
     /// Sends what is due.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn poll(&mut self) -> Result<()> {
         let now_ns = self.now_ns();
         let TcpEndpoint { station, stack, scratch, .. } = self;

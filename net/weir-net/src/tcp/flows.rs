@@ -160,7 +160,6 @@ impl Flows {
         }
     }
 
-    /// Returns the next change.
     pub fn next_change(&mut self) -> Option<(Ends, FlowChange)> {
         self.changes.pop_front()
     }

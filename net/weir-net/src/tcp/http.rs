@@ -58,7 +58,6 @@ struct Answer {
     closes: bool,
 }
 
-/// A connection of HTTP.
 #[derive(Debug, Default)]
 pub struct HttpConnection {
     received: Vec<u8>,

@@ -22,11 +22,9 @@ pub struct Segment {
     pub sequence: u32,
     /// The number of the byte that its sender expects next; only with [`ACK`].
     pub acknowledgement: u32,
-    /// Its flags.
     pub flags: u8,
     /// The window field, not shifted.
     pub window: u16,
-    /// Bytes of data.
     pub data_bytes: u32,
     header_bytes: usize,
 }

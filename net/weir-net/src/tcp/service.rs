@@ -158,9 +158,6 @@ impl TcpServer {
     }
 
     /// Serves until `stop` is set. Shows what happened.
-    ///
-    /// # Errors
-    /// [`crate::ErrorKind::NoSwitch`]: the switch has ended.
     pub fn run(&mut self, stop: &AtomicBool, mut see: impl FnMut(&ServiceEvent)) -> Result<()> {
         let (mut more, mut reported) = (false, None);
         // Relaxed: it only signals the end.

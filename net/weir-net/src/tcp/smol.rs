@@ -193,7 +193,6 @@ impl SmolStack {
         }
     }
 
-    /// Sends what is due.
     fn send_due(&mut self, now_ns: u64, outlet: &mut dyn Outlet) {
         let now = instant(now_ns);
         self.with_device(None, outlet, |interface, device, sockets| {

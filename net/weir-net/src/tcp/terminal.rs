@@ -13,7 +13,6 @@ const MOST_WAITING_BYTES: usize = 64 << 10;
 /// Bytes that are read at once. Each takes two at most on its way to the client.
 const READ_BYTES: usize = 16 << 10;
 
-/// The terminal of a connection.
 #[derive(Debug)]
 pub struct TerminalConnection {
     terminal: Terminal,

@@ -49,9 +49,6 @@ pub enum Inbound<'a> {
 /// Ports that send and receive datagrams.
 pub trait Datagrams: fmt::Debug {
     /// Opens a port for a transfer; it may be one that other transfers have as well.
-    ///
-    /// # Errors
-    /// There is none left.
     fn open(&mut self) -> Result<u16>;
 
     /// Gives a port of a transfer back.
@@ -65,9 +62,6 @@ pub trait Datagrams: fmt::Debug {
 
     /// Appends to a burst what was written to its [`Burst::space`]. The burst is sent before where it is
     /// full. A datagram that no other has room beside is sent at once.
-    ///
-    /// # Errors
-    /// Those of [`Datagrams::send`].
     fn send_in(&mut self, from: u16, to: SocketAddr, burst: &mut Burst) -> Result<()> {
         if burst.keep() {
             return Ok(());
@@ -77,9 +71,6 @@ pub trait Datagrams: fmt::Debug {
     }
 
     /// Sends a burst, and empties it.
-    ///
-    /// # Errors
-    /// Those of [`Datagrams::send`].
     fn send_burst(&mut self, from: u16, to: SocketAddr, burst: &mut Burst) -> Result<()> {
         let sent = burst.each().try_for_each(|datagram| self.send(from, to, datagram));
         burst.clear();

@@ -20,7 +20,6 @@ pub(super) struct ResendTimer {
     round_trip: Option<(u64, u64)>,
 }
 
-/// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,

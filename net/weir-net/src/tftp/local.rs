@@ -123,9 +123,6 @@ impl LocalDaemon {
     }
 
     /// Asks for the transfers: those that run, and the last that have ended.
-    ///
-    /// # Errors
-    /// Those of [`LocalDaemon::transfer`].
     pub fn transfers(mut self) -> Result<Vec<Value>> {
         self.0.send(br#"{"lists":true}"#)?;
         let mut rows = Vec::new();

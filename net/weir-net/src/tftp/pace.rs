@@ -6,7 +6,6 @@
 //! eight clean windows, since the loss has shown how much the receiver takes. The pauses of a window
 //! add up to a round trip; where single blocks are lost too, they double.
 
-/// The first burst.
 const FIRST_BURST: u64 = 8;
 /// Bursts between two losses from which on the losses are not for the length of a burst.
 const BURSTS_BETWEEN: u64 = 4;

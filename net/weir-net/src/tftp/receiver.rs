@@ -15,9 +15,6 @@ const AGAIN_NS: u64 = 10_000_000;
 /// A file that is received.
 pub trait Sink {
     /// Appends these bytes.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
     /// Makes the file complete; nothing is written to it afterwards.
@@ -120,9 +117,6 @@ impl FileReceiver {
     }
 
     /// Takes a block. Returns whether it is longer than was agreed on, which no block may be.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn take(
         &mut self,
         block: u16,

@@ -21,9 +21,6 @@ const TEXT_BYTES: usize = 4096;
 /// A file that is sent. It may be read twice at the same place.
 pub trait Source {
     /// Reads from this offset on; returns how many bytes, 0 only at the end.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     fn read_at(&mut self, offset: u64, to: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -224,9 +221,6 @@ impl FileSender {
 
     /// Writes the next packet that is to be sent now over what `to` holds. Returns `false` where
     /// there is none.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn transmit(
         &mut self,
         now_ns: u64,

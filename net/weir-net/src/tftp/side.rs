@@ -9,9 +9,7 @@ use std::io;
 /// One side of a transfer, and its file.
 #[derive(Debug)]
 pub enum FileSide<S, K> {
-    /// It sends the file.
     Sends(Box<FileSender>, S),
-    /// It receives the file.
     Receives(Box<FileReceiver>, K),
 }
 
@@ -57,9 +55,6 @@ impl<S: Source, K: Sink> FileSide<S, K> {
 
     /// Writes the next packet that is to be sent now over what `to` holds. Returns `false` where
     /// there is none.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn transmit(&mut self, now_ns: u64, to: &mut Vec<u8>) -> io::Result<bool> {
         match self {
             FileSide::Sends(sender, source) => sender.transmit(now_ns, source, to),

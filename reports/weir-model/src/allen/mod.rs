@@ -20,7 +20,6 @@ struct Costs {
     send: u64,
     /// A small packet in the device.
     wire: u64,
-    /// An interrupt.
     interrupt: u64,
     /// A receive of a packet that is there.
     receive: u64,

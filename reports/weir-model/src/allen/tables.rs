@@ -17,9 +17,6 @@ const DERIVED: [&str; 6] = [
 ];
 
 /// Runs the experiment.
-///
-/// # Errors
-/// The machine lacks a constant.
 pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
     let costs = Costs::of(machine)?;
     let mut outcome = Outcome::new("allen-icmp", &machine.name, "ms, or as the row says");

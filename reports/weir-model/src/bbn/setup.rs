@@ -8,9 +8,6 @@ use crate::machine::{Machine, MachineError};
 
 impl Setup {
     /// Takes the constants out of a machine.
-    ///
-    /// # Errors
-    /// A constant is missing.
     pub fn of(machine: &Machine) -> Result<Setup, MachineError> {
         let (system, user) = (machine.get("cpu_ratio")?, machine.get("user_ratio")?);
         let of = |name: &str, ratio: f64| machine.get(name).map(|ns| (ns / ratio).round() as u64);

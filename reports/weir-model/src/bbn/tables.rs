@@ -57,9 +57,6 @@ fn push(
 }
 
 /// Runs tables 1 and 2, the pipe.
-///
-/// # Errors
-/// The machine lacks a constant.
 pub fn pipe(machine: &Machine) -> Result<Outcome, MachineError> {
     let setup = Setup::of(machine)?;
     let mut outcome = Outcome::new("bbn-pipe", &machine.name, "1000 blocks");
@@ -77,9 +74,6 @@ pub fn pipe(machine: &Machine) -> Result<Outcome, MachineError> {
 }
 
 /// Runs tables 3 and 4, the port.
-///
-/// # Errors
-/// The machine lacks a constant.
 pub fn port(machine: &Machine) -> Result<Outcome, MachineError> {
     let setup = Setup::of(machine)?;
     let mut outcome = Outcome::new("bbn-port", &machine.name, "1000 blocks");
@@ -102,9 +96,6 @@ pub fn port(machine: &Machine) -> Result<Outcome, MachineError> {
 }
 
 /// Predicts a table with the columns and rows of one that is known.
-///
-/// # Errors
-/// The machine lacks a constant.
 pub fn predict(machine: &Machine, port: bool) -> Result<String, MachineError> {
     let setup = Setup::of(machine)?;
     let known = Published::read(if port { BBN_PORT } else { BBN_PIPE });
@@ -127,9 +118,6 @@ pub fn predict(machine: &Machine, port: bool) -> Result<String, MachineError> {
 }
 
 /// Predicts the times of two tests beside a process that copies a file.
-///
-/// # Errors
-/// The machine lacks a constant.
 pub fn predict_loaded(machine: &Machine) -> Result<String, MachineError> {
     let setup = Setup::of(machine)?;
     let mut text =

@@ -147,9 +147,6 @@ fn mechanisms(machine: &Machine) -> Result<[(&'static str, Costs); 3], MachineEr
 const COLUMNS: [&str; 3] = ["to_self", "one_way", "two_way"];
 
 /// Runs the experiment.
-///
-/// # Errors
-/// The machine lacks a constant.
 pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
     let mut outcome = Outcome::new("joy-ipc", &machine.name, "packets a second");
     let published = Published::read(JOY_IPC);
@@ -178,9 +175,6 @@ pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
 }
 
 /// Predicts the packets after the changes.
-///
-/// # Errors
-/// The machine lacks a constant.
 pub fn predict(machine: &Machine) -> Result<String, MachineError> {
     let [_, _, (name, costs)] = mechanisms(machine)?;
     let [own, one, two] = rates(costs, machine.ns("hz")?, &mut 0);

@@ -179,9 +179,6 @@ fn systems(machine: &Machine) -> Result<[Paging; 4], MachineError> {
 }
 
 /// Runs the experiment.
-///
-/// # Errors
-/// The machine lacks a constant.
 pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
     let mut outcome = Outcome::new("kashtan-paging", &machine.name, "ratio of times");
     let published = Published::read(JOY_PAGING);
@@ -210,9 +207,6 @@ pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
 }
 
 /// Predicts what Berkeley's new paging gains.
-///
-/// # Errors
-/// The machine lacks a constant.
 pub fn predict(machine: &Machine) -> Result<String, MachineError> {
     let (costs, [.., old, new]) = (costs(machine)?, systems(machine)?);
     let mut text = String::from("experiment,new_over_old\n");

@@ -52,9 +52,6 @@ fn load(largest: usize, seed: u64) -> [u64; 3] {
 }
 
 /// Runs the experiment.
-///
-/// # Errors
-/// The machine lacks a constant.
 pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
     let mut outcome = Outcome::new("joy-swap", &machine.name, "20000 turns");
     let (access_ns, byte_ns) = (machine.get("access")?, machine.get("transfer")?);

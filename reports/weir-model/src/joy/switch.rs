@@ -69,9 +69,6 @@ pub(super) fn exchange_ns(way: Way, calls_ns: [u64; 2], events: &mut u64) -> f64
 }
 
 /// Runs the experiment.
-///
-/// # Errors
-/// The machine lacks a constant.
 pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
     let mut outcome = Outcome::new("joy-switch", &machine.name, "us a switch");
     let published = Published::read(JOY_SWITCH);

@@ -60,9 +60,6 @@ pub(super) fn phases(machine: &Machine, changed: usize) -> Result<Vec<u64>, Mach
 }
 
 /// Runs the experiment.
-///
-/// # Errors
-/// The machine lacks a constant.
 pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
     let mut outcome = Outcome::new("joy-syscall", &machine.name, "us");
     let published = Published::read(JOY_SYSCALL);

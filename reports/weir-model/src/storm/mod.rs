@@ -82,9 +82,6 @@ const STORMS: [NamedStorm; 8] = [
 ];
 
 /// Runs the storms of a seed. Returns how many events they had.
-///
-/// # Errors
-/// A promise was broken.
 pub fn storm(seed: u64) -> Result<u64, BrokenRun> {
     let mut events = 0;
     for (of, run) in STORMS {

@@ -19,7 +19,6 @@ struct Costs {
     wake_ns: u64,
 }
 
-/// A pipe.
 #[derive(Clone, Debug, Default)]
 struct Pipe {
     capacity: f64,

@@ -6,7 +6,6 @@ use serde::Deserialize;
 /// Stages that are modelled at most.
 const STAGES_MAX: usize = 256;
 
-/// The report.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Report {
     schema: String,
@@ -20,7 +19,6 @@ pub(super) struct Report {
     host: Option<Host>,
 }
 
-/// A stage.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct MeasuredStage {
     pub(super) index: usize,
@@ -68,7 +66,6 @@ impl Other {
     }
 }
 
-/// A pipe.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct MeasuredPipe {
     pub(super) from: usize,

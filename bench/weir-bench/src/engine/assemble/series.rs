@@ -45,14 +45,10 @@ pub struct Batches {
     pub is_difference: bool,
 }
 
-/// One value of a series.
 #[derive(Clone, Debug)]
 pub struct SeriesValue {
-    /// As timed.
     pub timed: f64,
-    /// Normalised.
     pub normalised: f64,
-    /// The batch.
     pub placed: PlacedBatch,
     /// Whether it ended on a wrong CPU.
     pub moved: bool,

@@ -52,7 +52,6 @@ fn given_to_shell(words: &[Vec<Piece>]) -> Option<ScriptCommand> {
     behind.next().map(|word| run(&text(word)))
 }
 
-/// What runs if a text is run.
 fn run(text: &str) -> ScriptCommand {
     match hides(text) {
         true => ScriptCommand::Hidden,

@@ -10,7 +10,6 @@ pub fn page_bytes() -> u64 {
 }
 
 impl Mapping {
-    /// Makes zeros.
     pub fn of_zeros(bytes: usize) -> rustix::io::Result<Mapping> {
         let layout = Layout::from_size_align(bytes, LEAST_PAGE_BYTES);
         let layout = layout.map_err(|_| Errno::NOMEM)?;

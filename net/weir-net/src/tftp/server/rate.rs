@@ -4,7 +4,6 @@
 const BURST_NS: u64 = 10_000_000;
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// A limit of the rate.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
     bytes_per_s: u64,

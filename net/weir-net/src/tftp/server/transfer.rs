@@ -28,7 +28,6 @@ pub enum TransferPhase {
 /// The server's side of a transfer.
 type ServerSide = FileSide<FileSource, PartFile>;
 
-/// One transfer.
 #[derive(Debug)]
 pub struct Transfer {
     /// Its number among those that are shown.

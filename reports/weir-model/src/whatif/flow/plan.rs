@@ -42,7 +42,6 @@ pub(in crate::whatif) struct Plan {
     pub(in crate::whatif) scale: f64,
 }
 
-/// A stage.
 #[derive(Clone, Debug, Default)]
 pub(in crate::whatif) struct Stage {
     pub(in crate::whatif) index: usize,
@@ -149,7 +148,6 @@ impl Plan {
         }
     }
 
-    /// Returns the plan with changes.
     pub(in crate::whatif) fn changed(&self, changes: &Changes) -> Plan {
         let mut plan = self.clone();
         if let Some(capacity) = changes.pipe_bytes {

@@ -237,7 +237,6 @@ pub(super) struct Hog {
     computes: bool,
 }
 
-/// One turn of it.
 const TURN_NS: f64 = 4e6;
 
 impl Hog {
