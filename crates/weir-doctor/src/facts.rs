@@ -175,6 +175,17 @@ pub struct WatchedPipe {
     pub backlog: Option<Backlog>,
 }
 
+/// Processes that are copies of the one that started them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copies {
+    /// Their number.
+    pub processes: u64,
+    /// The CPU time of all.
+    pub cpu_ns: u64,
+    /// The CPU time of the one that used most.
+    pub most_cpu_ns: u64,
+}
+
 /// One stage of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Stage {
@@ -205,8 +216,8 @@ pub struct Stage {
     pub user_ns: u64,
     /// System CPU time of all its tasks.
     pub system_ns: u64,
-    /// The CPU time of the one of its processes that used most; 0 where they are not known one by one.
-    pub most_cpu_ns: u64,
+    /// Its processes that are copies of another one: the workers of a pool.
+    pub copies: Copies,
     /// The quality of user and system time: exact, a lower bound where descendants that nobody
     /// waited for used more, or sampled.
     pub cpu_evidence: Evidence,

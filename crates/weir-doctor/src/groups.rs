@@ -255,18 +255,31 @@ pub fn waits_for_starter(run: &Run, position: usize) -> Option<PoolWait> {
     is_it.then_some(PoolWait { starter, share, writes: times.output_ns > times.input_ns })
 }
 
-/// Returns the share of the work of several copies of a process that one of them had, where that is far
-/// more than an equal part.
-pub fn straggler(group: &FoundGroup) -> Option<f64> {
-    /// Less CPU time does not tell how work was shared out.
+/// One of several copies of a process, which had far more than an equal part of their work.
+#[derive(Clone, Copy, Debug)]
+pub struct Straggler<'a> {
+    /// Their row.
+    pub row: &'a Stage,
+    /// Its share of their CPU time.
+    pub share: f64,
+}
+
+/// Returns the copy that had most of the work of all, and for much of the run.
+pub fn straggler(run: &Run) -> Option<Straggler<'_>> {
+    /// Less CPU time, or less of the run, does not tell how work was shared out.
     const LEAST_NS: u64 = 200_000_000;
-    let [row] = group.run.stages.as_slice() else { return None };
-    let is_pool =
-        row.label.ends_with(COPY) && row.processes > 1 && row.processes == group.instances;
-    let (all_ns, equal) = ((row.user_ns + row.system_ns) as f64, 1.0 / row.processes as f64);
-    let share = row.most_cpu_ns as f64 / all_ns.max(1.0);
-    let is_far = share >= equal + (1.0 - equal) / 2.0 && row.most_cpu_ns >= LEAST_NS;
-    (is_pool && is_far).then_some(share)
+    const MUCH: f64 = 0.2;
+    let of = |row: &Stage| {
+        let copies = &row.copies;
+        let equal = 1.0 / copies.processes.max(1) as f64;
+        let share = copies.most_cpu_ns as f64 / copies.cpu_ns.max(1) as f64;
+        let is_far = copies.processes > 1 && share >= equal + (1.0 - equal) / 2.0;
+        let is_much = copies.most_cpu_ns >= LEAST_NS && run.share(copies.most_cpu_ns) >= MUCH;
+        (is_far && is_much).then_some(share)
+    };
+    let rows = run.groups.iter().flat_map(|group| &group.run.stages);
+    let all = rows.filter_map(|row| Some(Straggler { row, share: of(row)? }));
+    all.max_by_key(|found| found.row.copies.most_cpu_ns)
 }
 
 /// Whether a build would gain by more jobs at once.

@@ -1,7 +1,7 @@
 //! Runs of groups written down by hand, and what is said of them.
 
 use super::*;
-use crate::facts::{Exchange, Holder, Pipe, Spread, Stage};
+use crate::facts::{Copies, Exchange, Holder, Pipe, Spread, Stage};
 use crate::graph::{CriticalPath, Link, WallSpan};
 use crate::made::{self, MS};
 use alloc::string::String;
@@ -330,15 +330,14 @@ fn workers_wait_until_their_results_are_taken() {
 #[test]
 fn one_worker_that_had_most_of_the_work_is_found() {
     let of = |processes: u64, most: u64, all: u64| {
-        let mut worker = stage("python3 (a copy of itself)", 3000, 0);
-        (worker.processes, worker.most_cpu_ns, worker.user_ns) = (processes, most * MS, all * MS);
-        let mut run = run(&[&[worker]]);
-        run.groups[0].instances = processes;
-        straggler(&run.groups[0])
+        let mut pool = stage("python3 pool.py", 3000, 0);
+        pool.copies = Copies { processes, cpu_ns: all * MS, most_cpu_ns: most * MS };
+        let run = Run { wall_ns: 3000 * MS, ..run(&[&[pool]]) };
+        straggler(&run).map(|found| found.share)
     };
     assert_eq!(of(2, 1600, 2000), Some(0.8));
     assert_eq!(of(4, 1300, 2000), Some(0.65));
     assert_eq!(of(2, 1300, 2000), None, "not far from one half");
-    assert_eq!(of(2, 100, 110), None, "too little");
+    assert_eq!(of(2, 500, 510), None, "a sixth of the run");
     assert_eq!(of(1, 1600, 1600), None, "alone");
 }

@@ -3,7 +3,7 @@
 use crate::attribution::{Files, Group, Peers, Places, shared};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use weir_doctor::facts::{Dry, Evidence, FileRead, Io, Stage};
+use weir_doctor::facts::{Copies, Dry, Evidence, FileRead, Io, Stage};
 use weir_doctor::partition::{Samples, Sums};
 use weir_doctor::programs::{is_relay, reads_to_end};
 
@@ -40,6 +40,15 @@ fn samples(groups: &[&Group], is_traced: bool) -> Samples {
         sum.merge(family.unwrap_or(&group.samples));
     }
     sum
+}
+
+fn copies(groups: &[&Group]) -> Copies {
+    let all = groups.iter().filter(|group| group.copy_of.is_some());
+    all.map(|group| group.gone.cpu_ns).fold(Copies::default(), |sum, cpu_ns| Copies {
+        processes: sum.processes + 1,
+        cpu_ns: sum.cpu_ns + cpu_ns,
+        most_cpu_ns: sum.most_cpu_ns.max(cpu_ns),
+    })
 }
 
 /// Returns the files that processes of a command read to the end. The last look at each may have been
@@ -107,7 +116,7 @@ pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Sta
         most_tasks: groups.iter().map(|group| group.most_tasks).max().unwrap_or(1),
         user_ns: cpu_ns.saturating_sub(system_ns),
         system_ns,
-        most_cpu_ns: groups.iter().map(|group| group.gone.cpu_ns).max().unwrap_or(0),
+        copies: copies(groups),
         queue_sum_ns: queue_ns,
         samples: samples.count(),
         cpu_evidence: if unsampled { Evidence::LowerBound } else { Evidence::Sampled },

@@ -9,7 +9,9 @@ use weir_command::widths::cut;
 use weir_doctor::diagnosis::Diagnosis;
 use weir_doctor::facts::{Evidence, FoundGroup, Run, Unseen};
 use weir_doctor::graph::{CriticalPath, Jobs, Link};
-use weir_doctor::groups::{GroupFinding, Inside, MoreJobs, Part, straggler, waits_for_starter};
+use weir_doctor::groups::{
+    GroupFinding, Inside, MoreJobs, Part, Straggler, straggler, waits_for_starter,
+};
 use weir_doctor::load::PipeSide;
 use weir_doctor::read_again::read_again;
 use weir_doctor::repacked::{Repacked, repacked};
@@ -51,7 +53,8 @@ pub(super) fn groups(run: &Run, found: &Diagnosis) -> String {
     let leads = |path: &CriticalPath| run.jobs.is_some() && path.share >= most - LESS;
     let leads = run.critical_path.as_ref().is_some_and(leads);
     let alone = alone(run).filter(|_| run.jobs.is_none());
-    let around = critical_path(run).into_iter().chain(jobs(run, found)).chain(alone);
+    let around =
+        critical_path(run).into_iter().chain(jobs(run, found)).chain(alone).chain(uneven(run));
     lines.extend(repacking(run));
     lines.extend(reading_again(run));
     let place = if leads { 0 } else { lines.len() };
@@ -149,6 +152,13 @@ fn alone(run: &Run) -> Option<String> {
     Some(format!("{name} ran alone for {}, {share} of the time", seconds(shape.alone_ns)))
 }
 
+/// `one of the 4 copies of python3 had 72 % of their work`.
+pub(super) fn uneven(run: &Run) -> Option<String> {
+    let Straggler { row, share } = straggler(run)?;
+    let (copies, program) = (row.copies.processes, printable(&row.program));
+    Some(format!("one of the {copies} copies of {program} had {} of their work", percent(share)))
+}
+
 /// Returns what held a group up; nothing where it was too short for that.
 pub fn why(group: &FoundGroup, found: &GroupFinding) -> Option<String> {
     match found.starts {
@@ -170,15 +180,6 @@ fn pool(run: &Run, position: usize) -> Option<String> {
 }
 
 fn held(group: &FoundGroup, verdict: &Verdict) -> Option<String> {
-    let held = waiting(group, verdict)?;
-    let one = straggler(group).map(|share| {
-        let of = group.instances;
-        format!("; one of the {of} had {} of their work", percent(share))
-    });
-    Some(held + &one.unwrap_or_default())
-}
-
-fn waiting(group: &FoundGroup, verdict: &Verdict) -> Option<String> {
     match verdict.finding {
         Finding::TooShort => None,
         Finding::Idle if group.is_single() => {
@@ -215,7 +216,7 @@ pub(super) fn inside(run: &Run, found: &Diagnosis) -> Option<String> {
     let held = held.unwrap_or_default();
     let mut line = format!("inside {name}: {part} of its time: {what}{held}");
     line.extend(critical_path(run).map(|path| format!("\n{path}")));
-    line.extend(alone(run).map(|alone| format!("\n{alone}")));
+    line.extend(alone(run).or_else(|| uneven(run)).map(|alone| format!("\n{alone}")));
     Some(line)
 }
 

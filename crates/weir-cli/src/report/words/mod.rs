@@ -56,8 +56,9 @@ pub fn held_up(run: &Run, found: &Diagnosis, stood: Option<&Stood>) -> String {
         Some(Place::Behind) => format!("{}\n{}", verdict(run, &found.verdict), stood()),
         None => verdict(run, &found.verdict),
     };
-    match groups::inside(run, found).filter(|_| place.is_none()) {
-        Some(inside) => format!("{text}\n{inside}"),
+    let more = groups::inside(run, found).or_else(|| groups::uneven(run));
+    match more.filter(|_| place.is_none()) {
+        Some(more) => format!("{text}\n{more}"),
         None => text,
     }
 }
