@@ -183,8 +183,9 @@ pub(crate) fn seems_paced(run: &Run, position: usize) -> bool {
 /// many, the share was large, and they did little besides starting.
 fn starting_share(run: &Run, stage: &Stage) -> Option<f64> {
     let started = stage.started.as_ref().filter(|s| s.likely_processes >= MANY_PROCESSES)?;
-    // In a script the started processes are stages themselves.
-    let cpu_ns = if run.script { run.cpu_sum_ns() } else { stage.cpu_sum_ns() };
+    // In a script the started processes are stages themselves, and the briefest were not seen.
+    let unseen_ns = run.unseen.as_ref().map_or(0, |unseen| unseen.cpu_ns);
+    let cpu_ns = if run.script { run.cpu_sum_ns() + unseen_ns } else { stage.cpu_sum_ns() };
     let slow = started.programs.first().is_some_and(|program| starts_slowly(&program.name));
     let start_ns = if slow { SLOW_START_NS } else { START_NS };
     let starts = cpu_ns / started.likely_processes <= start_ns;

@@ -22,6 +22,8 @@ const MANY_PER_S: f64 = 10.0;
 const LOOP_NS: f64 = 400e6;
 /// The least share of its time that a loop needs without starting processes.
 const IN_ONE_PROCESS: f64 = 0.05;
+/// A small program computes for no longer than this, in user mode, until it works.
+const START_USER_NS: u64 = 1_500_000;
 /// A reader whose reads are this many times smaller than its writer's writes chose that size.
 const SMALLER: u64 = 2;
 
@@ -47,12 +49,38 @@ pub(super) fn fewer_processes(run: &Run, verdict: &Verdict, position: usize) -> 
     // What that work costs within one process is unknown, but it is not nothing.
     // The other stages need their time all the same; those of a script are what the loop starts.
     let others = limits::without_stage(run, position).filter(|_| !run.script);
+    let saved = share * (1.0 - work(run, stage, started));
     let saved = match programs::saves_only_shells(&stage.label) {
-        true => share * shells(started),
-        false => share.min(1.0 - IN_ONE_PROCESS),
+        true => saved * shells(started),
+        false => saved.min(1.0 - IN_ONE_PROCESS),
     };
     let gain = Gain::About(estimate(saved).min(others.unwrap_or(f64::INFINITY)));
     Some(Advice { kind: AdviceKind::FewerProcesses, stage: Some(position), pipe: None, gain })
+}
+
+/// Returns the part of the CPU time of processes that one process for all needs too: what they computed
+/// beyond a start.
+fn work(run: &Run, stage: &Stage, started: &Started) -> f64 {
+    let is_started = |row: &&Stage| started.programs.iter().any(|it| it.name == row.program);
+    let rows = || run.stages.iter().filter(is_started);
+    // Of a script they have rows of their own.
+    let (user_ns, cpu_ns, processes) = match run.script {
+        true => (
+            rows().map(|row| row.user_ns).sum(),
+            rows().map(Stage::cpu_sum_ns).sum(),
+            rows().map(|row| row.processes).sum(),
+        ),
+        false => (stage.user_ns, stage.cpu_sum_ns(), started.likely_processes),
+    };
+    // Those that were too brief to be seen did the same.
+    let unseen_ns = run.unseen.as_ref().filter(|_| run.script).map_or(0, |unseen| unseen.cpu_ns);
+    let all_ns = cpu_ns + unseen_ns;
+    let user_ns = user_ns as f64 * all_ns as f64 / u64::max(cpu_ns, 1) as f64;
+    let start_ns = START_USER_NS.saturating_mul(processes) as f64;
+    match started.frequent().any(programs::starts_slowly) {
+        true => 0.0,
+        false => (user_ns - start_ns).max(0.0) / u64::max(all_ns, 1) as f64,
+    }
 }
 
 /// Returns the share of shells among processes: what they start is started by one shell for all too.
