@@ -26,6 +26,10 @@ use weir_sys::proc::{descriptors, link};
 pub const TAKEN: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT];
 /// Signals that end weir once the run is over. To make and write the report may take a while.
 pub const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+/// For how long after the run a signal that came during it does nothing. `timeout` sends its signal
+/// to its command, and then to the group in which the command is: the second one may come after the
+/// run.
+const ECHO: Duration = Duration::from_secs(1);
 /// Runs shorter than this show no line of progress.
 const SHOW_AFTER_NS: u64 = 1_000_000_000;
 /// The least number of rows for bars.
@@ -47,6 +51,8 @@ enum Shows {
 /// The watcher of one job.
 pub struct Watch {
     came: Vec<(i32, Arc<AtomicUsize>)>,
+    /// Those that came at any time.
+    heard: Vec<i32>,
     live: Live,
     shows: Shows,
     /// Rows rather than a line, where there is room.
@@ -97,6 +103,7 @@ impl Watch {
         let (stall_after, is_quiet, stall_shown, stall) = (None, false, false, None);
         Watch {
             came,
+            heard: Vec::new(),
             live,
             shows,
             bars,
@@ -155,13 +162,30 @@ impl Watcher for Watch {
     fn signals(&mut self) -> Vec<i32> {
         // Relaxed: no other memory depends on the count.
         let taken = self.came.iter().filter(|(_, count)| count.swap(0, Ordering::Relaxed) != 0);
-        taken.map(|(signal, _)| *signal).collect()
+        let taken: Vec<i32> = taken.map(|(signal, _)| *signal).collect();
+        self.heard.extend(&taken);
+        taken
     }
 
     fn over(&mut self) {
-        let ends = self.came.iter().map(|(signal, _)| *signal).filter(|_| self.last);
-        for signal in ends.filter(|signal| ENDS.contains(signal)) {
-            restore_default(signal);
+        if !self.last {
+            return;
+        }
+        let ends = self.came.iter().map(|(signal, _)| *signal);
+        let ends = ends.filter(|signal| ENDS.contains(signal));
+        let (heard, others): (Vec<i32>, Vec<i32>) =
+            ends.partition(|signal| self.heard.contains(signal));
+        others.into_iter().for_each(end_by);
+        if !heard.is_empty() {
+            let waiting = heard.clone();
+            let later = move || {
+                // sleep: until no second signal of the same sender is under way.
+                std::thread::sleep(ECHO);
+                waiting.into_iter().for_each(end_by);
+            };
+            if std::thread::Builder::new().spawn(later).is_err() {
+                heard.into_iter().for_each(end_by);
+            }
         }
     }
 
@@ -200,6 +224,11 @@ impl Watcher for Watch {
         let _ = io::stderr().lock().write_all(text.as_bytes());
         self.shown = true;
     }
+}
+
+/// Lets a signal end this process from now on.
+fn end_by(signal: i32) {
+    restore_default(signal);
 }
 
 /// Whether a stage has a terminal open besides its standard descriptors. Programs that draw on the
