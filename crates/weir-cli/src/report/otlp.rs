@@ -160,9 +160,15 @@ fn of_processes(run: &Run, trace: &Trace, new_id: &mut dyn FnMut() -> String) ->
         let ran = ran(history, lane);
         let program =
             row.and_then(|row| run.stages.get(row)).map_or("", |row| row.program.as_str());
-        let mut span = span(trace, id, name(program, &lane.label), ran);
-        let above = row.and_then(group_of).map_or(&trace.run, |group| &groups[group]);
-        span["parentSpanId"] = json!(above);
+        let group = row.and_then(group_of);
+        // What was seen is exact to a column; no span is longer than the one above it.
+        let (begun_ns, ended_ns) = group.map_or((0, run.wall_ns + run.stopped_ns), |group| {
+            (run.groups[group].start_ns, run.groups[group].end_ns)
+        });
+        let within = |ns: u64| ns.clamp(begun_ns, ended_ns.max(begun_ns));
+        let times = (within(ran.0), within(ran.1));
+        let mut span = span(trace, id, name(program, &lane.label), times);
+        span["parentSpanId"] = json!(group.map_or(&trace.run, |group| &groups[group]));
         let sums = [TaskState::Running, TaskState::BlockedIn, TaskState::BlockedOut]
             .map(|state| spent_ns(lane, state));
         let [running_ns, in_ns, out_ns] = sums;

@@ -99,6 +99,24 @@ fn a_script_has_a_span_for_each_group_and_below_it_for_its_processes() {
     assert_eq!(attributes(writer)["process.command_line"], "sleep 0.3", "{cat}");
 }
 
+/// Processes are seen to a column of the course: some began 13 ms before their group.
+#[test]
+fn no_span_is_longer_than_the_one_above_it() {
+    let place = tempfile::tempdir().expect("a directory");
+    let file = place.path().join("spans.json");
+    let script = "for i in 1 2 3 4 5; do seq 50000 | sort -r | tail -1; done; sleep 0.2";
+    let ran = run(&["--otlp", file.to_str().expect("UTF-8")], script, "");
+    assert_eq!(ran.status.code(), Some(0), "{}", String::from_utf8_lossy(&ran.stderr));
+    let spans = read(&file);
+    for span in &spans {
+        let above = spans.iter().find(|above| above["spanId"] == span["parentSpanId"]);
+        let Some(above) = above else { continue };
+        let [from, to] = ["startTimeUnixNano", "endTimeUnixNano"];
+        assert!(time(span, from) >= time(above, from), "{span} begins before {above}");
+        assert!(time(span, to) <= time(above, to), "{span} ends after {above}");
+    }
+}
+
 #[test]
 fn nothing_is_handed_on_or_sent_without_the_option() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
