@@ -32,7 +32,7 @@ fn with_process(process: OutsideProcess) -> Peer {
 }
 
 fn with_tcp(tcp: TcpWaits) -> Peer {
-    Peer { tcp: Some(tcp), waited_ns: 1000 * MS, ..Peer::default() }
+    Peer { kind: PeerKind::Remote, tcp: Some(tcp), waited_ns: 1000 * MS, ..Peer::default() }
 }
 
 #[test]
@@ -111,6 +111,15 @@ fn writer(busy: u64, far: u64, own: u64, resent: u64) -> TcpWaits {
 fn a_socket_that_clients_connect_to_limits_nobody() {
     let peer = Peer { kind: PeerKind::Listening, ..with_tcp(writer(100, 0, 0, 0)) };
     assert_eq!(limit(&peer), None);
+}
+
+/// Of a request for a connection that nobody answered it was said that "100 % of the segments were
+/// sent again (round trip under 1 ms)".
+#[test]
+fn what_is_not_connected_yet_loses_no_segments() {
+    let asks = with_tcp(writer(100, 5, 5, 60));
+    assert!(limit(&asks).is_some(), "of a connection");
+    assert_eq!(limit(&Peer { kind: PeerKind::Unknown, ..asks }), None);
 }
 
 #[test]
