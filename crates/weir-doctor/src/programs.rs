@@ -21,6 +21,7 @@ pub use filters::{EachLine, each_line, is_line_filter, with_grep};
 pub use hints::{
     InOneProcess, buffering, buffering_by_variable, flush_once, in_one_pass, in_one_process,
     instead_of_processes, is_loaded_by_reading, loading_ns, saves_only_shells, unbuffered,
+    unbuffered_by,
 };
 
 /// Whether the speed of a program depends on the locale, as it is used in a command.

@@ -102,6 +102,31 @@ pub enum FileWaitKind {
 }
 
 impl FileWait {
+    /// Whether a file is none of a disk: the kernel itself answers for it.
+    pub fn is_of_kernel(&self) -> bool {
+        const KINDS: [&str; 13] = [
+            "binfmt_misc",
+            "bpf",
+            "cgroup",
+            "cgroup2",
+            "configfs",
+            "debugfs",
+            "efivarfs",
+            "proc",
+            "resctrl",
+            "securityfs",
+            "selinuxfs",
+            "sysfs",
+            "tracefs",
+        ];
+        let kind = self.on.as_deref().map(|on| on.split(' ').next().unwrap_or_default());
+        let is_there = |path: &str| path.starts_with("/proc/") || path.starts_with("/sys/");
+        kind.map_or_else(
+            || self.path.as_deref().is_some_and(is_there),
+            |kind| KINDS.contains(&kind),
+        )
+    }
+
     /// Whether both are the same but for the time.
     pub fn is_same(&self, other: &FileWait) -> bool {
         let key = |wait: &FileWait| (wait.kind, wait.access, wait.path.clone(), wait.on.clone());

@@ -212,14 +212,19 @@ pub fn unbuffered(command: &str) -> String {
     table::find(program, way).unwrap_or_else(|| String::from("stdbuf -oL in front of it"))
 }
 
+/// Returns the variable that, in its environment, makes a program write in small pieces.
+pub fn unbuffered_by(program: &str) -> Option<&'static str> {
+    table::find(program, |fact| match fact {
+        Fact::SmallByVariable(name) => Some(*name),
+        _ => None,
+    })
+}
+
 /// Returns what makes a program write more at once, where its environment keeps it from that as an option
 /// does.
 pub fn buffering_by_variable(label: &str) -> Option<String> {
     let (program, arguments) = split(label)?;
-    let variable = table::find(program, |fact| match fact {
-        Fact::SmallByVariable(name) => Some(*name),
-        _ => None,
-    })?;
+    let variable = unbuffered_by(program)?;
     let mut flags = small_by(program, false).unwrap_or_default().iter();
     // Either alone keeps it from that.
     Some(match flags.find(|flag| arguments.contains(flag)) {

@@ -14,7 +14,7 @@ use before::Before;
 use rustix::io::Errno;
 pub use script::script_of;
 use weir_doctor::facts::Io;
-use weir_doctor::programs::is_posix_shell;
+use weir_doctor::programs::{is_posix_shell, unbuffered_by};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::cpu::ticks_ns;
@@ -353,9 +353,13 @@ impl Process {
             self.record.script = script_of(pid, &words);
             let variables = environment(pid, MOST_BYTES);
             self.record.locale = locale_of(&variables);
-            self.record.unbuffered = variables.iter().any(|variable| {
-                variable.strip_prefix("PYTHONUNBUFFERED=").is_some_and(|value| !value.is_empty())
-            });
+            let is_set = |text: &String, name| {
+                let value = text.strip_prefix(name).and_then(|rest| rest.strip_prefix('='));
+                value.is_some_and(|value| !value.is_empty())
+            };
+            let name = unbuffered_by(&self.record.program);
+            self.record.unbuffered =
+                name.is_some_and(|name| variables.iter().any(|text| is_set(text, name)));
             self.described = has_arguments && !variables.is_empty();
         }
     }

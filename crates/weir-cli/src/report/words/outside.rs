@@ -143,7 +143,7 @@ pub fn file_name(wait: &FileWait) -> String {
 /// Names a wait for a disk: `the disk to flush /data/x`, `the disk to write /data/x (past the memory of the
 /// kernel: O_DIRECT)`.
 fn on_disk(wait: &FileWait, path: Option<&str>) -> String {
-    let it = if is_of_kernel(wait) { "the kernel" } else { "the disk" };
+    let it = if wait.is_of_kernel() { "the kernel" } else { "the disk" };
     let what = match (wait.access, path) {
         (FileAccess::Other, Some(path)) => return format!("{it}: {path}"),
         (FileAccess::Other, None) => return String::from(it),
@@ -156,28 +156,6 @@ fn on_disk(wait: &FileWait, path: Option<&str>) -> String {
         (_, true) => format!("{what}, too much of which is not on the disk yet"),
         _ => what,
     }
-}
-
-/// Whether a file is none of a disk: the kernel itself answers for it.
-fn is_of_kernel(wait: &FileWait) -> bool {
-    const KINDS: [&str; 13] = [
-        "binfmt_misc",
-        "bpf",
-        "cgroup",
-        "cgroup2",
-        "configfs",
-        "debugfs",
-        "efivarfs",
-        "proc",
-        "resctrl",
-        "securityfs",
-        "selinuxfs",
-        "sysfs",
-        "tracefs",
-    ];
-    let kind = wait.on.as_deref().map(|on| on.split(' ').next().unwrap_or_default());
-    let is_there = |path: &str| path.starts_with("/proc/") || path.starts_with("/sys/");
-    kind.map_or_else(|| wait.path.as_deref().is_some_and(is_there), |kind| KINDS.contains(&kind))
 }
 
 /// Names the other end of a socket: `127.0.0.1:42022 (sshd 123)`, `the unix socket of postgres
