@@ -319,6 +319,20 @@ fn a_pool_of_copies_works_while_one_of_them_does() {
     });
 }
 
+/// A pipeline that fed a loop of the shell had 98 % of the time, in which it waited for the shell.
+#[test]
+fn what_feeds_the_shell_of_a_script_does_not_count_its_waits_for_that() {
+    truth(|| {
+        let text =
+            "while read -r a; do n=$((n + a)); done < <(seq 200000 | head -n 150000); echo $n";
+        let ran = weir_run(&["bash", "-c", text]);
+        assert_eq!(ran.stdout(), "11250075000\n");
+        let share = |name: &str| group(&ran, name)["share"].as_f64().expect("a share");
+        assert!(share("seq") < 0.6, "{}", ran.stderr());
+        assert!(share("bash") > 0.7, "{}", ran.stderr());
+    });
+}
+
 /// Two processes that a pair of sockets joins are a pipeline, as if it were a pipe.
 #[test]
 fn a_pair_of_sockets_joins_two_processes() {

@@ -29,6 +29,8 @@ pub struct FoundGroup {
     pub starts_others: bool,
     /// Whether it only waited for what the script itself may have sent it.
     pub serves: bool,
+    /// Whether another group reads what it writes.
+    pub feeds: bool,
     /// Position in the stages of the run of its first stage. None where it was found inside of one
     /// stage of a pipeline: its stages are then its own.
     pub first_stage: Option<usize>,
@@ -206,16 +208,20 @@ impl FoundGroup {
     }
 
     /// Returns the time that counts as its own: the time that it ran, but of one that starts other
-    /// groups, or serves them, only the time in which it worked itself.
+    /// groups, or serves them, only the time in which it worked itself, and of one that feeds another
+    /// without its waits for that.
     pub fn own_ns(&self) -> u64 {
         let work_ns = |stage: &Stage| match self.serves {
             // It waited for who asks.
             true => stage.times.busy_ns() - stage.times.network_ns,
             false => stage.times.busy_ns(),
         };
+        let work_ns = self.run.stages.iter().map(work_ns).max().unwrap_or(0);
+        let last = self.run.stages.last().filter(|_| self.feeds);
+        let waited_ns = last.map_or(0, |last| last.times.output_ns);
         match self.follows_others() {
-            true => self.run.stages.iter().map(work_ns).max().unwrap_or(0),
-            false => self.run.wall_ns,
+            true => work_ns,
+            false => self.run.wall_ns.saturating_sub(waited_ns).max(work_ns),
         }
     }
 }

@@ -305,6 +305,19 @@ fn what_serves_the_script_counts_with_its_own_work_only() {
     assert_eq!(run.groups[0].own_ns(), 280 * MS);
 }
 
+/// `mapfile -t a < <(head -n 9 f)`: `head` had 79 % of the time, in which it waited for the shell to read.
+#[test]
+fn what_feeds_another_group_counts_without_its_waits_for_that() {
+    let mut fed = stage("head -n 9 f", 1000, 20);
+    (fed.times.output_ns, fed.times.input_ns) = (950 * MS, 0);
+    let mut run = run(&[&[fed], &[stage("bash (the script itself)", 1000, 900)]]);
+    let own_ms = |run: &Run| run.groups[0].own_ns() / MS;
+    assert_eq!(own_ms(&run), run.groups[0].run.wall_ns / MS, "who reads it is not of the run");
+    run.groups[0].feeds = true;
+    assert_eq!(own_ms(&run), run.groups[0].run.wall_ns / MS - 950);
+    assert_eq!(parts(&run)[0].group, 1);
+}
+
 /// Three workers were said to wait for a lock, and nobody for the process that took their results.
 #[test]
 fn workers_wait_until_their_results_are_taken() {

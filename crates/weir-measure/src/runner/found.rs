@@ -422,6 +422,7 @@ impl<'a> Processes<'a> {
             run: stage_run,
             name,
             starts_others: self.seen.iter().enumerate().any(starts),
+            feeds: self.feeds(class),
             serves: class.rows[0].iter().all(|at| graph::serves(&self.seen, *at)),
             instances,
             instances_evidence,
@@ -433,6 +434,16 @@ impl<'a> Processes<'a> {
             waited_cpu,
             ..FoundGroup::default()
         }
+    }
+
+    /// Whether the last process of a group writes into a pipe that was made in this run: another group reads
+    /// it. The shell that does so may have closed its end by the last look.
+    fn feeds(&self, class: &Class) -> bool {
+        // The first process of all may read it.
+        let is_given = |pipe: &Descriptor| pipe_ends(self.group(0)).any(|it| it == (*pipe, true));
+        let outputs = class.rows.last().into_iter().flatten();
+        let mut outputs = outputs.filter_map(|at| self.group(*at).root.ends.output);
+        outputs.any(|pipe| pipe.is_pipe() && !is_named(&pipe) && !is_given(&pipe))
     }
 
     /// Returns the times of a process without its waits while something ran that it had started: these
