@@ -188,6 +188,8 @@ pub enum Cause {
 pub enum Stop {
     /// A signal, where it is known.
     Signal(Option<i32>),
+    /// A signal that is not known, in a read from its terminal, in whose background it is.
+    InBackground,
     /// A debugger.
     Debugger(i32),
 }
@@ -222,15 +224,24 @@ pub enum HeldBack {
     Perhaps,
 }
 
-/// A thread that waits for a lock or a condition of its own process.
+/// A thread that waits for a lock, a condition or the end of a thread of its own process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckThread {
     /// Its id.
     pub id: i32,
     /// Its name.
     pub name: String,
-    /// The thread that holds the lock, where the lock names it.
-    pub holder: Option<i32>,
+    /// What it lacks, where that is known.
+    pub lacks: Option<Lacks>,
+}
+
+/// What a thread lacks that waits for another one of its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lacks {
+    /// A lock that this thread holds.
+    Lock(i32),
+    /// The end of this thread.
+    End(i32),
 }
 
 /// The facts about one process.

@@ -218,3 +218,17 @@ fn a_wait_for_a_signal_or_a_terminal_names_who_may_end_it_or_says_that_none_is_k
         "{said}"
     );
 }
+
+/// Of two that waited for each other at a FIFO none could continue, and `echo > fifo` let them.
+#[test]
+fn a_circle_at_a_fifo_ends_where_another_process_opens_it() {
+    let at = |path: Option<&str>| {
+        let path = path.map(str::to_owned);
+        let pipe = PipeWait { others: vec![1], path, ..PipeWait::default() };
+        let links = vec![process(1, child(&[2], false)), process(2, Cause::Pipe(pipe))];
+        words::answer(&Why { links, circle: Some(0), cut: false, left_out: 0 })
+    };
+    let said = at(Some("/run/f"));
+    assert!(said.ends_with("in a circle, unless another process opens the FIFO /run/f"), "{said}");
+    assert!(at(None).ends_with("in a circle, and none of them can continue"));
+}

@@ -6,7 +6,7 @@ use weir_command::units::words::{of_cpus, percent, things};
 use weir_command::units::{bytes, seconds, signal_name};
 use weir_doctor::facts::{FileWait, FileWaitKind, HotStage, Peer, PeerKind};
 use weir_doctor::programs::unbuffered;
-use weir_doctor::why::{Cause, HeldBack, Named, PipeWait, Stop, StuckThread, Why, WhyLink};
+use weir_doctor::why::{Cause, HeldBack, Lacks, Named, PipeWait, Stop, StuckThread, Why, WhyLink};
 
 /// Most processes of a chain in one sentence.
 const MOST_IN_SENTENCE: usize = 4;
@@ -47,11 +47,25 @@ pub fn answer(why: &Why) -> String {
         {
             sentence += ": they wait in a circle, if each is to open the FIFO of the other";
         }
-        Some(_) => sentence += ": they wait in a circle, and none of them can continue",
+        Some(from) => sentence += &circle(&why.links[from..]),
         None if why.cut => sentence += ", and so on",
         None => {}
     }
     sentence
+}
+
+/// `: they wait in a circle, ...`: a FIFO has a name, by which others may open it.
+fn circle(links: &[WhyLink]) -> String {
+    let fifo = links.iter().find_map(|link| match &link.wait {
+        Cause::Pipe(pipe) => pipe.path.as_ref(),
+        _ => None,
+    });
+    match fifo {
+        Some(path) => {
+            format!(": they wait in a circle, unless another process opens the FIFO {path}")
+        }
+        None => String::from(": they wait in a circle, and none of them can continue"),
+    }
 }
 
 /// What may help, a line each.
@@ -143,8 +157,8 @@ fn help(found: &WhyLink) -> Vec<String> {
     });
     let help = match &found.wait {
         Cause::Frozen { files } => return files.iter().flat_map(|file| thaw(file)).collect(),
-        Cause::Stopped(Stop::Signal(Some(signal))) if is_terminal_stop(*signal) => {
-            Some(String::from("bring it to the foreground of its terminal with fg"))
+        Cause::Stopped(stop) if is_for_terminal(stop) => {
+            Some(format!("bring {pid} to the foreground of its terminal with fg"))
         }
         Cause::Stopped(Stop::Signal(_)) => Some(format!("kill -CONT {pid} lets it continue")),
         Cause::Pipe(PipeWait { unseen: true, looker: false, others, .. }) if others.is_empty() => {
@@ -262,8 +276,9 @@ fn whole_clause(why: &Why, at: usize) -> String {
         Cause::Queue { .. } | Cause::Threads { .. } => lock(&found.wait, next),
         Cause::Child { .. } | Cause::Vfork { .. } | Cause::Ends { .. } => end(&found.wait, next),
         Cause::Connect { peer, .. } => connection(peer, next),
-        Cause::Socket { peer, writes, .. } => {
-            let own = peer.pid == Some(found.named.pid);
+        Cause::Socket { peer, writes, own, more, .. } => {
+            let is_made = *own && *more;
+            let own = (peer.pid == Some(found.named.pid)).then_some(is_made);
             socket(peer, *writes, own, next)
         }
         Cause::Unanswered => String::from("has not answered"),
@@ -309,9 +324,15 @@ fn name_with_parent(why: &Why, found: &WhyLink) -> String {
     format!("{} ({}{})", found.named.pid, found.named.command, started.unwrap_or_default())
 }
 
-/// Whether a process gets this signal for using its terminal in the background.
-fn is_terminal_stop(signal: i32) -> bool {
-    ["SIGTTIN", "SIGTTOU"].contains(&signal_name(signal).as_str())
+/// Whether a process would stop again at once if it continued in the background of its terminal.
+fn is_for_terminal(stop: &Stop) -> bool {
+    match stop {
+        Stop::InBackground => true,
+        Stop::Signal(Some(signal)) => {
+            ["SIGTTIN", "SIGTTOU"].contains(&signal_name(*signal).as_str())
+        }
+        _ => false,
+    }
 }
 
 fn stopped(stop: &Stop, next: Option<String>) -> String {
@@ -321,6 +342,9 @@ fn stopped(stop: &Stop, next: Option<String>) -> String {
             None => format!("is stopped by its debugger {pid}"),
         },
         Stop::Signal(None) => String::from("is stopped (by a signal, such as that of Ctrl-Z)"),
+        Stop::InBackground => {
+            String::from("is stopped, and would read from its terminal in the background")
+        }
         Stop::Signal(Some(signal)) => {
             let name = signal_name(*signal);
             let why = match name.as_str() {
@@ -472,11 +496,12 @@ fn lock(wait: &Cause, next: Option<String>) -> String {
 
 /// The threads of a process that all wait for each other.
 fn threads(found: &WhyLink) -> String {
-    let thread = |one: &StuckThread| match one.holder {
-        Some(holder) if holder == one.id => {
+    let thread = |one: &StuckThread| match one.lacks {
+        Some(Lacks::Lock(holder)) if holder == one.id => {
             format!("{} ({}) for a lock that it holds itself", one.id, one.name)
         }
-        Some(holder) => format!("{} ({}) for a lock of {holder}", one.id, one.name),
+        Some(Lacks::Lock(holder)) => format!("{} ({}) for a lock of {holder}", one.id, one.name),
+        Some(Lacks::End(other)) => format!("{} ({}) for the end of {other}", one.id, one.name),
         None => format!("{} ({})", one.id, one.name),
     };
     let all: Vec<String> = found.threads.iter().map(thread).collect();
@@ -505,7 +530,9 @@ fn connection(peer: &Peer, next: Option<String>) -> String {
     }
 }
 
-fn socket(peer: &Peer, writes: bool, own: bool, next: Option<String>) -> String {
+/// The wait for a socket; `own`: of one whose other end the process has open itself, whether only
+/// that it made both is known.
+fn socket(peer: &Peer, writes: bool, own: Option<bool>, next: Option<String>) -> String {
     let what = if writes { "room to send" } else { "data" };
     let far = outside::peer_name(peer);
     match (peer.kind, next) {
@@ -516,7 +543,10 @@ fn socket(peer: &Peer, writes: bool, own: bool, next: Option<String>) -> String 
             }
             None => format!("waits for {what} on a socket of {next}"),
         },
-        (_, None) if own => {
+        (_, None) if own == Some(true) => {
+            format!("waits for {what} on a socket of a pair that it made")
+        }
+        (_, None) if own.is_some() => {
             format!("waits for {what} on a socket whose other end it has open itself")
         }
         (PeerKind::Remote, None) => {

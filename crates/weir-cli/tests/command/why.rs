@@ -228,11 +228,13 @@ fn a_background_job_that_reads_its_terminal() {
     });
     let seen = says(cat.expect("a job"), &["is stopped"]);
     let said = seen["answer"].as_str().unwrap_or_default();
-    // Older kernels do not tell the signal.
+    // The kernel does not tell the signal once the shell has heard of the stop.
     assert!(
-        said.contains("SIGTTIN: it read from its terminal") || said.contains("by a signal"),
+        said.contains("SIGTTIN: it read from its terminal")
+            || said.contains("would read from its terminal in the background"),
         "{said}"
     );
+    assert!(hint(&seen).contains("to the foreground of its terminal with fg"), "{seen:#}");
 }
 
 #[test]
@@ -587,6 +589,23 @@ fn threads_that_all_wait_are_named() {
         let task = task.expect("a thread").file_name().into_string().expect("a number");
         assert!(answer.contains(&format!("{task} (python")), "{task} in {answer}");
     }
+}
+
+/// A program in C waits for the end of its threads by a word that the kernel changes, and not by one
+/// of its own: of two threads with each other's lock, for which the first one waited, none was named.
+#[test]
+fn a_thread_that_waits_for_the_end_of_another_is_one_of_those_that_wait() {
+    let text = "import ctypes, os\nc = ctypes.CDLL(None)\nempty = ctypes.create_string_buffer(64)\n\
+                one = ctypes.c_ulong()\n\
+                c.pthread_create(ctypes.byref(one), None, c.sem_wait, empty)\n\
+                print(os.getpid(), flush=True)\nc.pthread_join(one, None)\n";
+    let (_staged, pid) = Staged::python(text);
+    let seen = says(pid, &["and so do all of its 2 threads: ", "for the end of "]);
+    let answer = seen["answer"].as_str().expect("a text");
+    let of = std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
+    let ids = of.map(|id| id.expect("a thread").file_name().into_string().expect("a number"));
+    let other = ids.filter(|id| *id != pid.to_string()).collect::<Vec<_>>().concat();
+    assert!(answer.contains(&format!(" for the end of {other}")), "{other} in {answer}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::ends::{id_at, level};
 use super::open;
 use crate::bytes::{half, long, word};
 use crate::sys::memory::read_remote;
-use weir_doctor::why::Cause;
+use weir_doctor::why::{Cause, Lacks};
 use weir_sys::Pid;
 use weir_sys::proc::{
     Blocked, FileKind, Mapping, Mappings, ProcContents, Stat, descriptor, descriptors, identity,
@@ -181,21 +181,23 @@ fn owner(args: &[u64; 6], word: impl Fn(usize) -> i32) -> i32 {
     }
 }
 
-/// Tells which of these threads holds the mutex for which one that is blocked so waits, if the mutex
-/// tells, and whether the wait is for memory of the process alone and for no limited time.
-pub fn stuck(pid: Pid, blocked: Blocked, tasks: &[Pid]) -> (Option<Pid>, bool) {
-    let Blocked::Call(number, args) = blocked else { return (None, false) };
-    let is_own = args[1] & FUTEX_PRIVATE != 0 && args[3] == 0;
-    if number != libc::SYS_futex || !is_own {
-        return (None, false);
-    }
+/// Tells what a thread lacks that is blocked so, of these of its process, where that is known; `None`
+/// where it waits for something else than memory of the process alone, or for a limited time.
+pub fn stuck(pid: Pid, blocked: Blocked, tasks: &[Pid]) -> Option<Option<Lacks>> {
+    let Blocked::Call(libc::SYS_futex, args) = blocked else { return None };
     let mut bytes = [0; 12];
     let known = read_remote(pid, args[0], &mut bytes).is_ok_and(|got| got == bytes.len());
     let word = |at: usize| word(&bytes, at).filter(|_| known).map_or(0, u32::cast_signed);
     // The words hold ids as the process knows them.
     let is_level = level(pid).is_none_or(|level| level == 0);
-    let holder = Some(owner(&args, word)).filter(|id| is_level && tasks.contains(id));
-    (holder, true)
+    let is_thread = |id: &Pid| is_level && tasks.contains(id);
+    let is_private = args[1] & FUTEX_PRIVATE != 0;
+    let lacks = match Some(owner(&args, word)).filter(is_thread) {
+        // The end of a thread: the word, which the kernel clears, is its id until then.
+        None if !is_private => Some(Lacks::End(Some(word(0)).filter(is_thread)?)),
+        holder => holder.map(Lacks::Lock),
+    };
+    (args[3] == 0 && (is_private || lacks.is_some())).then_some(lacks)
 }
 
 /// Whether another process has the memory too that is at this address of a process.

@@ -156,7 +156,7 @@ impl Looker {
         let alone = |wait: Cause| (wait, false, 1.0);
         let (wait, has_way_out, share) = match (stat.state, tracer) {
             (b'Z' | b'X', _) => alone(Cause::Ended { parent: parent.as_ref().map(|it| it.pid) }),
-            (b'T', _) => alone(Cause::Stopped(Stop::Signal(stopped::signal(&stat)))),
+            (b'T', _) => alone(Cause::Stopped(stopped::by(task, &stat))),
             (b't', Some(tracer)) if !has_run => alone(Cause::Stopped(Stop::Debugger(tracer))),
             _ if stat.is_of_kernel() => alone(Cause::Kernel),
             _ if let Some(files) = frozen() => alone(Cause::Frozen { files }),
@@ -269,15 +269,15 @@ fn tasks_of(host: &open::Host, first: Pid, lately: Option<&Lately>) -> Vec<(Caus
     tasks(first).into_iter().take(MOST_TASKS).filter(lives).map(of).collect()
 }
 
-/// Returns the threads of a process that wait for locks or conditions of their own, for no limited time;
-/// none where one of them does something else.
+/// Returns the threads of a process that wait for locks, conditions or ends of their own, for no
+/// limited time; none where one of them does something else.
 fn stuck(first: Pid) -> Vec<StuckThread> {
     let all = tasks(first);
     let of = |id: &Pid| {
         let blocked = Blocked::of(ProcDir::Thread(first, *id))?;
-        let (holder, is_stuck) = locks::stuck(first, blocked, &all);
+        let lacks = locks::stuck(first, blocked, &all)?;
         let name = identity(*id).map(|identity| identity.name).unwrap_or_default();
-        is_stuck.then_some(StuckThread { id: *id, name, holder })
+        Some(StuckThread { id: *id, name, lacks })
     };
     let stuck: Vec<StuckThread> = all.iter().take(MOST_NAMED + 1).map_while(of).collect();
     if stuck.len() == all.len() && all.len() > 1 { stuck } else { Vec::new() }

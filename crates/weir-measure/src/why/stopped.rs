@@ -1,13 +1,42 @@
 //! Stopped, frozen and throttled processes.
 
+use crate::attribution::calls::Call;
 use crate::cgroup;
 use std::path::{Path, PathBuf};
+use weir_doctor::why::Stop;
 use weir_sys::Pid;
-use weir_sys::proc::{ProcContents, Stat, Status};
+use weir_sys::proc::{Blocked, ProcContents, ProcDir, Stat, Status, link};
+
+/// Returns what stopped a process by a signal.
+pub fn by(task: Pid, stat: &Stat) -> Stop {
+    match signal(stat) {
+        None if is_in_background(task) && reads_terminal(task) => Stop::InBackground,
+        signal => Stop::Signal(signal),
+    }
+}
+
+/// Whether another process group has the terminal of the process.
+fn is_in_background(pid: Pid) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Behind the name: state, parent, group, session, terminal, and the group that has that.
+    let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
+    let numbers: Vec<i32> = fields.skip(1).take(5).map_while(|it| it.parse().ok()).collect();
+    matches!(numbers.as_slice(), [_, group, _, terminal, front] if *terminal != 0 && front != group)
+}
+
+/// Whether the process is in a read from a terminal.
+fn reads_terminal(pid: Pid) -> bool {
+    let Some(Blocked::Call(number, args)) = Blocked::of(ProcDir::Thread(pid, pid)) else {
+        return false;
+    };
+    let Call::Read(fd) = Call::decode(number, &args) else { return false };
+    let of_terminal = |path: PathBuf| path.starts_with("/dev/pts") || path.starts_with("/dev/tty");
+    link(pid, fd).is_some_and(of_terminal)
+}
 
 /// Returns the signal that stopped the process. The kernel shows it as the status with which the
 /// process would have ended, to those who may inspect it; older kernels show 0.
-pub fn signal(stat: &Stat) -> Option<i32> {
+fn signal(stat: &Stat) -> Option<i32> {
     let status = stat.exit_status?;
     // Status words as waitpid(2) has them keep the signal in the second byte.
     let signal = if status > 0xff { status >> 8 } else { status };
