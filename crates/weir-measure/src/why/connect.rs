@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr as InetAddr};
 use weir_doctor::facts::{Peer, PeerKind};
 use weir_doctor::why::Cause;
 use weir_sys::Pid;
-use weir_sys::proc::{borrow, seen_by, sockets};
+use weir_sys::proc::{Descriptor, borrow, seen_by, sockets};
 
 /// Bytes of the longest address (`struct sockaddr_storage`).
 const ADDRESS_BYTES: usize = 128;
@@ -36,17 +36,35 @@ pub fn pending(host: &Host, pid: Pid, fd: i32) -> Option<Cause> {
     let all = rows(pid);
     let here = is_of_this_host(own.remote.ip(), own.local.ip());
     // One that has room takes every connection, so something else is in the way.
+    let listener = listener(&all, &own).filter(|_| here);
+    let kind = if here { PeerKind::Local } else { PeerKind::Remote };
+    let peer = Peer { kind, address: Some(own.remote.to_string()), ..Peer::default() };
+    Some(unanswered(host, peer, listener))
+}
+
+/// Returns the processes that listen for a connection of TCP of this host which has been made, but
+/// which they have not taken: its other end is a socket of nobody yet.
+pub fn untaken(host: &Host, pid: Pid, socket: &Descriptor) -> Vec<Pid> {
+    /// States of such an end (`TCP_ESTABLISHED`, `TCP_CLOSE_WAIT`).
+    const MADE: [u8; 2] = [1, 8];
+    let all = rows(pid);
+    let Some(own) = all.iter().find(|row| row.inode == socket.inode) else { return Vec::new() };
+    let is_end = |row: &Row| {
+        let is_other = (row.local, row.remote) == (own.remote, own.local);
+        is_other && row.inode == 0 && MADE.contains(&row.state)
+    };
+    let listener = listener(&all, own).filter(|_| all.iter().any(is_end));
+    listener.map(|inode| host.owners_of(inode)).unwrap_or_default()
+}
+
+/// Finds the socket that listens for a connection, and leaves some waiting.
+fn listener(all: &[Row], own: &Row) -> Option<u64> {
     let listens = |row: &&Row| {
         let ip = row.local.ip();
         let for_it = ip == own.remote.ip() || ip.is_unspecified();
-        here && row.state == LISTENS
-            && for_it
-            && row.local.port() == own.remote.port()
-            && row.received > 0
+        row.state == LISTENS && for_it && row.local.port() == own.remote.port() && row.received > 0
     };
-    let kind = if here { PeerKind::Local } else { PeerKind::Remote };
-    let peer = Peer { kind, address: Some(own.remote.to_string()), ..Peer::default() };
-    Some(unanswered(host, peer, all.iter().find(listens).map(|row| row.inode)))
+    all.iter().find(listens).map(|row| row.inode)
 }
 
 fn unanswered(host: &Host, peer: Peer, listener: Option<u64>) -> Cause {

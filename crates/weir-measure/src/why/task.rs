@@ -11,6 +11,7 @@ use crate::bytes::long;
 use crate::sys::memory::read_remote;
 use rustix::io::ioctl_fionread;
 use rustix::net::sockopt::{Timeout, socket_timeout};
+use rustix::time::{ClockId, clock_gettime};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use weir_doctor::facts::{FileAccess, FileWait, FileWaitKind, PeerKind};
@@ -183,7 +184,8 @@ fn in_call(host: &Host, pid: Pid, task: Pid, number: i64, args: &[u64; 6]) -> Op
         Call::Vfork => ends::vfork(pid, task, number, args),
         Call::Sleep => {
             let asked_ns = asked(pid, number, args);
-            Some(locks::polled(host, pid, asked_ns).unwrap_or(Cause::Sleep { asked_ns }))
+            let most_ns = asked_ns.or_else(|| left(pid, number, args));
+            Some(locks::polled(host, pid, most_ns).unwrap_or(Cause::Sleep { asked_ns }))
         }
         Call::Signal { set, most } => Some(signals::any(pid, task, set, time_at(pid, most))),
         Call::Connect { fd, address, length } => {
@@ -212,9 +214,15 @@ fn on(host: &Host, pid: Pid, fd: i32, writes: bool) -> Option<Cause> {
         FileKind::Pipe => Some(Cause::Pipe(pipe(host, pid, fd, &what, writes))),
         FileKind::Socket => {
             let owners_of = |inode| host.owners_of(inode);
-            let Found { peer, mut owners, more, .. } = find_among(pid, fd, &owners_of);
-            let own = owners == [pid];
+            let Found { peer, mut owners, mut more, .. } = find_among(pid, fd, &owners_of);
+            // Of a pair in another network namespace only who made it is known.
+            let made = owners.is_empty() && peer.pid == Some(pid);
+            more |= made;
+            let own = made || owners == [pid];
             owners.retain(|owner| *owner != pid);
+            if owners.is_empty() && !own && peer.kind == PeerKind::Local {
+                owners = connect::untaken(host, pid, &what);
+            }
             let is_known = peer.kind != PeerKind::Unknown;
             let pending = if is_known { None } else { connect::pending(host, pid, fd) };
             let peer = Box::new(peer);
@@ -424,6 +432,21 @@ fn asked(pid: Pid, number: i64, args: &[u64; 6]) -> Option<u64> {
         _ if args[1] == 0 => time_at(pid, args[2]),
         _ => None,
     }
+}
+
+/// Returns how long a thread still sleeps that asked to sleep until a time, as Python does.
+fn left(pid: Pid, number: i64, args: &[u64; 6]) -> Option<u64> {
+    let clock = match args[0] as i32 {
+        libc::CLOCK_REALTIME => ClockId::Realtime,
+        libc::CLOCK_MONOTONIC => ClockId::Monotonic,
+        libc::CLOCK_BOOTTIME => ClockId::Boottime,
+        _ => return None,
+    };
+    (number == libc::SYS_clock_nanosleep && args[1] == libc::TIMER_ABSTIME as u64).then_some(())?;
+    let now = clock_gettime(clock);
+    let now_ns =
+        (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64);
+    Some(time_at(pid, args[2])?.saturating_sub(now_ns))
 }
 
 /// Reads a time (`struct timespec`) from the memory of a process.

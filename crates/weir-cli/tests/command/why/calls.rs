@@ -434,18 +434,52 @@ fn a_pipe_beside_something_else_is_not_what_a_process_waits_for() {
     assert_eq!(second(&seen), None, "{seen:#}");
 }
 
-/// SQLite tries again until a lock is free: "sleeps: it asked for 0.10s".
+/// SQLite tries again until a lock is free: "sleeps: it asked for 0.10s". A program in Python that
+/// did so slept "until a time or a signal", since that is what Python asks for.
 #[test]
 fn who_sleeps_until_a_lock_is_free_names_its_holder() {
+    let until_a_time = "(c.clock_gettime(1, t), c.clock_nanosleep(1, 1, later(t), None))";
+    for sleep in ["c.usleep(100000)", until_a_time] {
+        let text = format!(
+            "{C}import fcntl, tempfile\nt = (ctypes.c_long * 2)()\n\
+             def later(t): t[0] += 1; return t\n\
+             f = tempfile.NamedTemporaryFile()\nchild = os.fork()\n\
+             if child == 0:\n    g = open(f.name)\n    f.close()\n    while True: {sleep}\n\
+             fcntl.lockf(f, fcntl.LOCK_EX)\nprint(child, flush=True)\ntime.sleep(1000)\n"
+        );
+        let (staged, child) = Staged::python(&text);
+        let seen = says(child, &["polls, most likely for the lock on", "held by"]);
+        assert_eq!(
+            (second(&seen), &seen["chain"][0]["kind"]),
+            (Some(staged.id().into()), &"lock".into())
+        );
+    }
+}
+
+/// In a container, `curl` waited for itself and not for its name server: of a pair of sockets in
+/// another network namespace nothing tells who has the other end.
+#[test]
+fn a_pair_in_another_network_namespace_is_no_other_process() {
+    // Without root there is no such namespace, and the pair is known.
     let text = format!(
-        "{C}import fcntl, tempfile\nf = tempfile.NamedTemporaryFile()\nchild = os.fork()\n\
-         if child == 0:\n    g = open(f.name)\n    f.close()\n    while True: c.usleep(100000)\n\
-         fcntl.lockf(f, fcntl.LOCK_EX)\nprint(child, flush=True)\ntime.sleep(1000)\n"
+        "{C}import socket, threading\nc.unshare(0x40000000)\na, b = socket.socketpair()\n\
+         s = socket.socket(); s.bind(('', 0)); s.listen()\n\
+         threading.Thread(target=s.accept).start()\nprint(os.getpid(), flush=True)\na.recv(1)\n"
     );
-    let (staged, child) = Staged::python(&text);
-    let seen = says(child, &["polls, most likely for the lock on", "held by"]);
-    assert_eq!(
-        (second(&seen), &seen["chain"][0]["kind"]),
-        (Some(staged.id().into()), &"lock".into())
+    let (_staged, pid) = Staged::python(&text);
+    says(pid, &["waits for a connection to 0.0.0.0:"]);
+}
+
+/// Who had a connection that nobody had taken waited for data "on 127.0.0.1:8080", and for nobody.
+#[test]
+fn who_does_not_take_a_connection_that_is_made_is_waited_for() {
+    let (staged, child) = Staged::python(
+        "import os, socket, time\ns = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()\n\
+         child = os.fork()\n\
+         if child == 0:\n    one = socket.create_connection(s.getsockname())\n    s.close()\n    \
+         one.send(b'x')\n    one.recv(9)\n\
+         print(child, flush=True)\ntime.sleep(1000)\n",
     );
+    let seen = says(child, &["waits for data on its socket to 127.0.0.1:", "which sleeps"]);
+    assert_eq!(second(&seen), Some(staged.id().into()), "{seen:#}");
 }
