@@ -57,7 +57,7 @@ use crate::wire::ipv4::Datagram;
 use clock::EventClock;
 use event::{FIRST_DUMP_BYTES, Packed, dump_units, pack_dump};
 use layout::{CONTINUED, LogShape, LogUnit, PAYLOAD_BYTES, UNIT_WORDS, payload_of, tag_at, word};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use weir_sys::words::Words;
@@ -80,7 +80,6 @@ struct Inner {
     words: Words,
     shape: LogShape,
     clock: EventClock,
-    path: PathBuf,
 }
 
 /// The masks as an event read them.
@@ -124,12 +123,7 @@ impl Log {
         // Fits: at most 1 GiB and a page.
         let words = Words::of_file(&file, shape.file_bytes() as usize)
             .map_err(|cause| Error::os("map", file::object(path), cause))?;
-        Ok(Log(Arc::new(Inner { words, shape, clock: EventClock::new(), path: path.to_owned() })))
-    }
-
-    /// Returns its path when it was opened.
-    pub fn path(&self) -> &Path {
-        &self.0.path
+        Ok(Log(Arc::new(Inner { words, shape, clock: EventClock::new() })))
     }
 
     /// Brings the beginning of the file into memory (16 MiB at most), for a process that is about to

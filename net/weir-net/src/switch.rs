@@ -203,11 +203,6 @@ impl Switch {
     pub fn watch(&self) -> SwitchHandle {
         SwitchHandle { shared: self.shared.clone() }
     }
-
-    /// Returns the counters so far as JSON: `weir.net.stat/1`.
-    pub fn statistics(&self) -> String {
-        self.shared.statistics()
-    }
 }
 
 /// A handle to a running switch.

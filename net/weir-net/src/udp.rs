@@ -12,7 +12,6 @@ use crate::report::ServiceReport;
 use crate::station::{Station, StationMessage};
 use crate::wire::ipv4::{Datagram, protocol};
 use crate::wire::udp::{self, MOST_PAYLOAD_BYTES, Malformed};
-use rustix::fd::BorrowedFd;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::time::Duration;
@@ -107,11 +106,6 @@ impl UdpEndpoint {
     /// Tells the switch figures of this process's work, as [`Station::report`].
     pub fn report(&mut self, report: &ServiceReport) -> Result<()> {
         self.station.report(report)
-    }
-
-    /// Returns a descriptor for poll, as [`Station::poll_descriptor`].
-    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        self.station.poll_descriptor()
     }
 
     /// Sends a datagram from one of our ports, waiting while the ring to the switch is full.

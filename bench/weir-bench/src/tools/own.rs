@@ -141,9 +141,7 @@ impl OwnStream {
         }
         Ok(filled)
     }
-}
 
-impl OwnStream {
     /// Reads what is there, at least one byte. Returns the number of bytes, 0 at the end.
     #[inline]
     pub fn receive_some(&self, bytes: &mut [u8]) -> Result<usize, CaseError> {

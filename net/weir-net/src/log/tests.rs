@@ -8,6 +8,7 @@ use layout::UNIT_BYTES;
 use rustix::process::Signal;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 

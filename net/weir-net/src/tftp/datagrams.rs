@@ -131,11 +131,6 @@ impl SwitchPorts {
     pub fn new(endpoint: UdpEndpoint, named: usize) -> SwitchPorts {
         SwitchPorts { endpoint, named, next: 0 }
     }
-
-    /// Returns the endpoint.
-    pub fn endpoint(&self) -> &UdpEndpoint {
-        &self.endpoint
-    }
 }
 
 impl Datagrams for SwitchPorts {

@@ -174,8 +174,8 @@ fn dumps_keep_what_fits() {
 fn a_log_has_its_space_and_is_this_users() {
     let place = Place::new();
     for (asked, file) in [(0, 8192), (1, 8192), (4096, 8192), (4097, 12_288), (100_000, 135_168)] {
-        let log = Log::create(place.path(), asked).expect("made");
-        let metadata = log.path().metadata().expect("there");
+        let _log = Log::create(place.path(), asked).expect("made");
+        let metadata = place.path().metadata().expect("there");
         assert_eq!(metadata.len(), file, "{asked}");
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
         let blocks = std::os::unix::fs::MetadataExt::blocks(&metadata);

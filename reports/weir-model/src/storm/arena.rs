@@ -36,10 +36,8 @@ pub(super) fn storm(seed: u64) -> Ended {
     let arena = Arena::new(bytes);
     let used = vec![false; (arena.bytes() / SMALLEST_BYTES) as usize];
     let mut storm = Storm { arena, used, blocks: Vec::new(), random, trace: Trace::new() };
-    match storm.run() {
-        Ok(()) => Ok(storm.trace.events),
-        Err(why) => Err((why, storm.trace.words())),
-    }
+    let ran = storm.run();
+    storm.trace.ended(ran)
 }
 
 fn pages(offset: u32, bytes: u32) -> std::ops::Range<usize> {

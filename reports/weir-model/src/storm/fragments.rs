@@ -52,10 +52,8 @@ pub(super) fn storm(seed: u64) -> Ended {
         next_id: 0,
         trace: Trace::new(),
     };
-    match storm.run() {
-        Ok(()) => Ok(storm.trace.events),
-        Err(why) => Err((why, storm.trace.words())),
-    }
+    let ran = storm.run();
+    storm.trace.ended(ran)
 }
 
 impl Storm {

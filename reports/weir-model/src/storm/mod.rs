@@ -61,6 +61,10 @@ impl<T: Debug> Trace<T> {
     fn words(&self) -> Vec<String> {
         self.last.iter().map(|what| format!("{what:?}")).collect()
     }
+
+    fn ended(&self, ran: Result<(), String>) -> Ended {
+        ran.map(|()| self.events).map_err(|why| (why, self.words()))
+    }
 }
 
 /// The events of a storm, or why it failed and what happened last.

@@ -52,10 +52,8 @@ struct Storm {
 /// Runs the storm of a seed.
 pub(super) fn storm(seed: u64) -> Ended {
     let mut storm = Storm::new(seed);
-    match storm.run() {
-        Ok(()) => Ok(storm.trace.events),
-        Err(why) => Err((why, storm.trace.words())),
-    }
+    let ran = storm.run();
+    storm.trace.ended(ran)
 }
 
 fn policy(settings: PagingSettings) -> PagingPolicy {

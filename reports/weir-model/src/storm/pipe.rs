@@ -81,10 +81,8 @@ pub(super) fn storm(seed: u64) -> Ended {
         random,
         trace: Trace::new(),
     };
-    match storm.run() {
-        Ok(()) => Ok(storm.trace.events),
-        Err(why) => Err((why, storm.trace.words())),
-    }
+    let ran = storm.run();
+    storm.trace.ended(ran)
 }
 
 /// A pipe of this capacity, of which segment and atomic bound are within their ranges.

@@ -52,10 +52,8 @@ pub(super) fn storm(seed: u64) -> Ended {
         random,
         trace: Trace::new(),
     };
-    match storm.run().and_then(|()| storm.shares()) {
-        Ok(()) => Ok(storm.trace.events),
-        Err(why) => Err((why, storm.trace.words())),
-    }
+    let ran = storm.run().and_then(|()| storm.shares());
+    storm.trace.ended(ran)
 }
 
 impl Storm {

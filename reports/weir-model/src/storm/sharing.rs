@@ -21,10 +21,8 @@ struct Traced {
 pub(super) fn storm(seed: u64) -> Ended {
     let mut random = Random::new(seed ^ 0x5a4e5);
     let mut trace = Trace::new();
-    match run(&mut random, &mut trace) {
-        Ok(()) => Ok(trace.events),
-        Err(why) => Err((why, trace.words())),
-    }
+    let ran = run(&mut random, &mut trace);
+    trace.ended(ran)
 }
 
 fn run(random: &mut Random, trace: &mut Trace<Traced>) -> Result<(), String> {

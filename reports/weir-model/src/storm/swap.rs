@@ -14,10 +14,8 @@ const STEPS: u64 = 60;
 pub(super) fn storm(seed: u64) -> Ended {
     let mut random = Random::new(seed ^ 0x5a3b);
     let mut trace = Trace::new();
-    match run(&mut random, &mut trace) {
-        Ok(()) => Ok(trace.events),
-        Err(why) => Err((why, trace.words())),
-    }
+    let ran = run(&mut random, &mut trace);
+    trace.ended(ran)
 }
 
 #[derive(Clone, Debug)]
