@@ -70,17 +70,18 @@ fn circle(links: &[WhyLink]) -> String {
 
 /// What may help, a line each.
 pub fn hints(why: &Why) -> Vec<String> {
-    let mut hints = Vec::new();
+    let (mut hints, left) = (Vec::new(), why.left_open());
     for (at, found) in why.links.iter().enumerate() {
         let is_read =
             at > 0 && matches!(&why.links[at - 1].wait, Cause::Pipe(pipe) if !pipe.writes);
         if (at == 0 || is_read) && found.waits_for_more() {
-            hints.extend(held(found, is_read));
+            // What was left running is waited for to end.
+            hints.extend(held(found, is_read && left != Some(at)));
         }
     }
     hints.extend(still(why));
     hints.extend(why.links.iter().flat_map(help));
-    hints.extend(why.left_open().map(|at| left_open(&why.links[at].named)));
+    hints.extend(left.map(|at| left_open(&why.links[at].named)));
     if why.left_out > 0 {
         let others = things(why.left_out as u64, "process");
         hints.push(format!("there are too many processes to look at: {others} were left out"));
@@ -88,7 +89,7 @@ pub fn hints(why: &Why) -> Vec<String> {
     hints
 }
 
-fn held(found: &WhyLink, is_read: bool) -> Option<String> {
+fn held(found: &WhyLink, is_awaited: bool) -> Option<String> {
     let who = name(&found.named);
     let option = unbuffered(&found.named.command);
     match found.held_back? {
@@ -97,7 +98,7 @@ fn held(found: &WhyLink, is_read: bool) -> Option<String> {
             bytes(count)
         )),
         // Of the process itself that is not known to be the reason.
-        HeldBack::Perhaps => is_read.then(|| format!(
+        HeldBack::Perhaps => is_awaited.then(|| format!(
             "{who} has written nothing yet; it may keep output in its own buffer, since its output is \
              not a terminal: try {option}"
         )),

@@ -141,6 +141,30 @@ fn a_program_that_does_not_read_the_errors_of_its_child_is_what_nothing_moves_fo
     assert!(report["stages"][0]["blocked_err_s"].as_f64() < Some(1.0), "{report:#}");
 }
 
+/// A server that was started for a test looks around twice a second, and could move bytes that nobody
+/// counts: it never counted as still, and "asleep" was all that was said of the shell that waited for it.
+#[test]
+fn a_server_that_was_left_running_in_a_substitution_is_named() {
+    if !have(&["perl"]) {
+        return;
+    }
+    // With the socket of a server it may receive, which is not counted.
+    let serve = "perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Listen => 1, LocalAddr => \
+                 \"127.0.0.1\"); while (1) { select(undef, undef, undef, 0.3) }'";
+    let script = tempfile::NamedTempFile::new().expect("a file");
+    let text = format!("out=$({serve} & echo ready); echo got $out");
+    std::fs::write(script.path(), text).expect("written");
+    let command = format!("bash {}", script.path().display());
+    let mut stalled = Stalled::new(Command::new(WEIR).args(["run", "--why-after", "2s", &command]));
+    let (first, left) = stalled.line(SAYS, "(perl ");
+    assert!(first.contains("waits for data or the end of file from a pipe of"), "{first}");
+    stalled.line(&format!("{left} was left running by a process that has ended"), "");
+    kill(left);
+    let (output, rest) = stalled.end();
+    assert_eq!(output, "got ready\n");
+    assert!(rest.contains("\nheld up by perl ") && rest.contains("left running by"), "{rest}");
+}
+
 /// Who reads the output of a script waits for what the script left running, after the script has ended.
 /// It said that the sleeper "was blocked 100 % of the time on something that weir may not see": nobody
 /// had met it, since the shell that started it ended at once, and the run was over before the answer to

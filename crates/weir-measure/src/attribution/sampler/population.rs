@@ -139,11 +139,13 @@ impl Population {
     }
 
     /// Returns what each process has used and, if that is wanted, moved so far; its bytes and calls only
-    /// where the kernel counts all that it moves.
+    /// where the kernel counts all that it moves. What was left running wakes up for its own reasons: of it
+    /// those that are counted are enough.
     pub fn counts(&mut self, moved: bool) -> BTreeMap<Pid, (Sched, Option<Io>)> {
         let groups = &self.groups;
         let of = |process: &mut Process| {
-            let is_counted = process.may_splice != Some(true) && !groups[process.group].uncounted;
+            let may_move = process.may_splice == Some(true) || groups[process.group].uncounted;
+            let is_counted = process.orphan || !may_move;
             let moved = if moved && is_counted { process.moved_in_all() } else { None };
             (process.own_sched(), moved)
         };
