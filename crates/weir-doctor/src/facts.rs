@@ -28,6 +28,7 @@ pub use around::{GroupQuota, Host, MemoryLimit, Neighbour, Program, Quota, Start
 pub use dry::Dry;
 pub use exchange::Exchange;
 pub use failed::FailedCommand;
+pub(crate) use groups::START_USER_NS;
 pub use groups::{FoundGroup, Line, Spread, Unseen, WaitedCpu};
 pub use history::{Cell, Fills, History, Lane};
 pub use hot::{HotCode, HotFunction, HotStage};

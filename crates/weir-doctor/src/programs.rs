@@ -490,13 +490,16 @@ pub enum Parallel {
     Zstd,
 }
 
-/// Returns how many bytes a command must handle to have work for several threads: zstd and xz share
-/// out blocks, those of xz three times as large as the dictionary of its level. 0 for others.
+/// Returns how many bytes a command must handle to have work for several threads: they share out
+/// blocks, those of xz three times as large as the dictionary of its level. 0 for others.
 pub fn least_bytes(label: &str) -> u64 {
     const USUAL: u64 = 32 << 20;
     const XZ: [u64; 10] = [1, 3, 6, 12, 12, 24, 24, 48, 96, 192];
     let Some((program, words)) = split(label) else { return 0 };
     match program {
+        // Two blocks of pigz; a third more than one of lbzip2.
+        "gzip" => 256 << 10,
+        "bzip2" => 1200 << 10,
         "zstd" | "xzcat" | "unxz" => USUAL,
         "xz" if has_short(&words, 'd') || words.contains(&"--decompress") => USUAL,
         // A third of a block more than one is worth a second thread.

@@ -2,7 +2,7 @@
 
 use super::tools::{has_too_little, shared_out, used_one_cpu};
 use super::{Advice, AdviceKind, Gain, estimate, weight};
-use crate::facts::{Program, Run, Stage, Started};
+use crate::facts::{Program, Run, START_USER_NS, Stage, Started};
 use crate::limits::{self, are_tiny};
 use crate::outside::round_trips;
 use crate::programs;
@@ -22,8 +22,6 @@ const MANY_PER_S: f64 = 10.0;
 const LOOP_NS: f64 = 400e6;
 /// The least share of its time that a loop needs without starting processes.
 const IN_ONE_PROCESS: f64 = 0.05;
-/// A small program computes for no longer than this, in user mode, until it works.
-const START_USER_NS: u64 = 1_500_000;
 /// A reader whose reads are this many times smaller than its writer's writes chose that size.
 const SMALLER: u64 = 2;
 

@@ -15,6 +15,10 @@ const BRIEF_NS: u64 = 6_000_000;
 const TICK_NS: u64 = 10_000_000;
 /// So does a process that uses more CPU time.
 const START_NS: u64 = 4_000_000;
+/// A small program computes for no longer than this, in user mode, until it works.
+pub(crate) const START_USER_NS: u64 = 1_500_000;
+/// Libraries, of which each process reads the beginnings, are less.
+const SOME_DATA_BYTES: u64 = 32 << 10;
 /// What waits for the disk for a larger part of its time (a quarter) does not only start.
 const SOME_DISK: u64 = 4;
 
@@ -169,7 +173,16 @@ impl FoundGroup {
             programs::flushes(&stage.label) || stage.times.disk_ns * SOME_DISK > own_ns
         };
         let flushes = self.run.stages.iter().any(flushes);
-        processes >= OFTEN && brief && cpu_ns <= START_NS && !idles && !flushes
+        // What it used after the last look at it was used as before.
+        let computes = |stage: &Stage| {
+            let share = stage.user_ns as f64 / stage.cpu_sum_ns().max(1) as f64;
+            let user_ns = own_ns as f64 * share / self.run.stages.len() as f64;
+            let io = stage.io.unwrap_or_default();
+            let has_data = io.read_bytes + io.write_bytes > SOME_DATA_BYTES * stage.processes;
+            user_ns > START_USER_NS as f64 && has_data && !programs::starts_slowly(&stage.program)
+        };
+        let computes = self.run.stages.iter().any(computes);
+        processes >= OFTEN && brief && cpu_ns <= START_NS && !idles && !flushes && !computes
     }
 
     /// Whether the times of its instances are known one by one.

@@ -1,7 +1,7 @@
 //! Runs of groups written down by hand, and what is said of them.
 
 use super::*;
-use crate::facts::{Copies, Exchange, Holder, Pipe, Spread, Stage};
+use crate::facts::{Copies, Exchange, Holder, Io, Pipe, Spread, Stage};
 use crate::graph::{CriticalPath, Link, WallSpan};
 use crate::made::{self, MS};
 use alloc::string::String;
@@ -293,6 +293,24 @@ fn what_sleeps_or_waits_for_most_of_its_time_is_not_starting() {
         group.run.stages[0].label = String::from(label);
         assert_eq!(group.is_starting(), starts, "{label}");
     }
+}
+
+/// gzip of 80 kB for 3 ms, 300 times, and "starting its process is most of that".
+#[test]
+fn what_computes_on_data_is_not_starting() {
+    let of = |label: &str, program: &str, user_ms: u64, read_bytes: u64| {
+        let mut row = stage(label, 900, 850);
+        (row.processes, row.program) = (300, String::from(program));
+        (row.user_ns, row.system_ns) = (user_ms * MS, (850 - user_ms) * MS);
+        row.io = Some(Io { read_bytes, ..Io::default() });
+        let mut run = run(&[&[row]]);
+        (run.groups[0].instances, run.groups[0].spread.sum_ns) = (300, 900 * MS);
+        run.groups[0].is_starting()
+    };
+    assert!(!of("gzip -c f", "gzip", 640, 24 << 20));
+    assert!(of("jq -n 1", "jq", 640, 1 << 20), "it read its libraries");
+    assert!(of("grep x f", "grep", 300, 24 << 20), "it hardly computed");
+    assert!(of("perl x.pl", "perl", 640, 24 << 20), "it starts slowly");
 }
 
 /// `exec 3> >(logger)` ran as long as the script, and had all of its time.
