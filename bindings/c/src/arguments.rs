@@ -1,7 +1,6 @@
 //! What C passes: bytes, texts, places for results, timeouts, descriptors.
 
 use crate::error::{call, invalid, weir_status};
-use crate::options::{weir_account, weir_ending};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
@@ -9,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
-use weir::{Account, Ending, Result, Timeout};
+use weir::{Result, Timeout};
 
 /// Returns a place where C wants a result, after storing what is there if the call fails. It may have
 /// held anything before.
@@ -51,30 +50,6 @@ pub(crate) fn free<H>(held: Option<Box<H>>) {
         drop(held);
         Ok(())
     });
-}
-
-/// The whole of a function that stores an account.
-pub(crate) fn store_account(
-    out: Option<&mut MaybeUninit<weir_account>>,
-    account: impl FnOnce() -> Result<Account>,
-) -> weir_status {
-    call(|| {
-        let out = place(out, weir_account::default(), "an account")?;
-        *out = account()?.into();
-        Ok(())
-    })
-}
-
-/// The whole of a function that stores how the other end has ended.
-pub(crate) fn store_ending(
-    out: Option<&mut MaybeUninit<weir_ending>>,
-    ending: impl FnOnce() -> Result<Option<Ending>>,
-) -> weir_status {
-    call(|| {
-        let out = place(out, weir_ending::WEIR_THERE, "an ending")?;
-        *out = ending()?.into();
-        Ok(())
-    })
 }
 
 /// The whole of a function that stores a descriptor for poll().

@@ -1,7 +1,8 @@
 //! Options and accounts.
 
-use crate::arguments::timeout;
-use crate::error::invalid;
+use crate::arguments::{place, timeout};
+use crate::error::{call, invalid, weir_status};
+use std::mem::MaybeUninit;
 use weir::{Account, Ending, Options, ReaderOptions, Result, Waiting, WriterOptions};
 
 /// A timeout that never passes. A timeout of 0 does not wait.
@@ -202,4 +203,28 @@ impl From<Option<Ending>> for weir_ending {
             Some(_) => weir_ending::WEIR_HAS_DIED,
         }
     }
+}
+
+/// The whole of a function that stores an account.
+pub(crate) fn store_account(
+    out: Option<&mut MaybeUninit<weir_account>>,
+    account: impl FnOnce() -> Result<Account>,
+) -> weir_status {
+    call(|| {
+        let out = place(out, weir_account::default(), "an account")?;
+        *out = account()?.into();
+        Ok(())
+    })
+}
+
+/// The whole of a function that stores how the other end has ended.
+pub(crate) fn store_ending(
+    out: Option<&mut MaybeUninit<weir_ending>>,
+    ending: impl FnOnce() -> Result<Option<Ending>>,
+) -> weir_status {
+    call(|| {
+        let out = place(out, weir_ending::WEIR_THERE, "an ending")?;
+        *out = ending()?.into();
+        Ok(())
+    })
 }

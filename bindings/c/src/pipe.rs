@@ -1,12 +1,14 @@
 //! Pipes of bytes.
 
 use crate::arguments::{
-    self, free, given, handle_place, held, make, place, store_account, store_descriptor,
-    store_ending, timeout,
+    self, free, given, handle_place, held, make, place, store_descriptor, timeout,
 };
 use crate::error::{call, weir_status};
 use crate::held::Held;
-use crate::options::{WEIR_FOREVER, pipe_options, weir_account, weir_ending, weir_options};
+use crate::options::{
+    WEIR_FOREVER, pipe_options, store_account, store_ending, weir_account, weir_ending,
+    weir_options,
+};
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use weir::{Error, ErrorKind, Reader, Writer};

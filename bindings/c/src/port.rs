@@ -1,14 +1,14 @@
 //! Ports: many writers, one reader, a name.
 
 use crate::arguments::{
-    self, free, given, handle_place, held, make, place, store_account, store_descriptor, timeout,
+    self, free, given, handle_place, held, make, place, store_descriptor, timeout,
 };
 use crate::error::{call, invalid, weir_status};
 use crate::handle::{Inside, weir_handle};
 use crate::held::Held;
 use crate::options::{
-    WEIR_FOREVER, port_options, port_writer_options, weir_account, weir_ending, weir_options,
-    weir_port_options,
+    WEIR_FOREVER, port_options, port_writer_options, store_account, weir_account, weir_ending,
+    weir_options, weir_port_options,
 };
 use crate::record::too_small;
 use std::ffi::{c_char, c_int, c_void};

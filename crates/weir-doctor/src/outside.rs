@@ -86,7 +86,7 @@ fn limit_within(share: &dyn Fn(u64) -> f64, peer: &Peer, waited_ns: u64) -> Opti
         Some(process) if process.samples >= ENOUGH_SAMPLES => {
             Some(of_process(share, process, waited_ns))
         }
-        // A connection that was asked for and is not there: it has no round trip, and loses nothing.
+        // A connection that is only asked for has no round trip, and loses nothing.
         _ if peer.kind == PeerKind::Unknown => None,
         _ => of_connection(peer.tcp.as_ref()?),
     }

@@ -10,18 +10,9 @@ use weir_sys::proc::{Blocked, ProcContents, ProcDir, Stat, Status, link};
 /// Returns what stopped a process by a signal.
 pub fn by(task: Pid, stat: &Stat) -> Stop {
     match signal(stat) {
-        None if is_in_background(task) && reads_terminal(task) => Stop::InBackground,
+        None if stat.in_background && reads_terminal(task) => Stop::InBackground,
         signal => Stop::Signal(signal),
     }
-}
-
-/// Whether another process group has the terminal of the process.
-fn is_in_background(pid: Pid) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Behind the name: state, parent, group, session, terminal, and the group that has that.
-    let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
-    let numbers: Vec<i32> = fields.skip(1).take(5).map_while(|it| it.parse().ok()).collect();
-    matches!(numbers.as_slice(), [_, group, _, terminal, front] if *terminal != 0 && front != group)
 }
 
 /// Whether the process is in a read from a terminal.

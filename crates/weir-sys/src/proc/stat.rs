@@ -14,6 +14,8 @@ pub struct Stat {
     pub state: u8,
     /// Parent process.
     pub parent: Pid,
+    /// Whether another process group than its own has its terminal.
+    pub in_background: bool,
     /// Its session; 0 where that is of another pid namespace.
     pub session: Pid,
     /// Flags of the kernel (`PF_*`).
@@ -69,7 +71,8 @@ impl ProcContents for Stat {
         let mut fields = Fields { rest: rest.split_ascii_whitespace(), next: 3 };
         let state = u8::try_from(fields.take::<char>(3)?).ok()?;
         let parent = fields.take(4)?;
-        let session = fields.take(6)?;
+        let (group, session) = (fields.take::<Pid>(5)?, fields.take(6)?);
+        let (terminal, front) = (fields.take::<i32>(7)?, fields.take::<Pid>(8)?);
         let (flags, waited_faults, major_faults) =
             (fields.take(9)?, fields.take(11)?, fields.take(12)?);
         let (user_ticks, system_ticks) = (fields.take::<u64>(14)?, fields.take(15)?);
@@ -77,6 +80,7 @@ impl ProcContents for Stat {
         Some(Stat {
             state,
             parent,
+            in_background: terminal != 0 && front != group,
             session,
             flags,
             waited_faults,
