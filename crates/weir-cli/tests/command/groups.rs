@@ -540,7 +540,8 @@ fn what_a_script_packs_and_unpacks_again_is_reported() {
     truth(|| {
         let directory = tempfile::tempdir().expect("a directory");
         let file = |name: &str| directory.path().join(name).display().to_string();
-        let lines: String = (0..700_000).map(|n| format!("{n} {}\n", n * 7919 % 65_537)).collect();
+        let lines: String =
+            (0..700_000_u64).map(|n| format!("{n} {}\n", n * 7919 % 65_537)).collect();
         std::fs::write(file("big.txt"), lines).expect("written");
         let (big, packed) = (file("big.txt"), file("t.gz"));
         let of = |end: &str| {
