@@ -29,6 +29,20 @@ pub fn processes_with(text: &str) -> Vec<Pid> {
     processes().into_iter().filter(has).collect()
 }
 
+/// Returns the process that wrappers run which have its words behind their own (`timeout 9 bash job.sh`),
+/// if these are started one by the other: the first with the shortest command line.
+pub fn wrapped(pids: &[Pid]) -> Option<Pid> {
+    let mut chain: Vec<(usize, Pid)> = pids
+        .iter()
+        .map(|pid| (ancestors(*pid).filter(|above| pids.contains(above)).count(), *pid))
+        .collect();
+    chain.sort_unstable();
+    // One at each depth is a chain.
+    let is_chain = chain.iter().enumerate().all(|(depth, (above, _))| *above == depth);
+    let pids = chain.into_iter().map(|(_, pid)| pid).filter(|_| is_chain);
+    pids.min_by_key(|pid| command_line(*pid).len())
+}
+
 /// Returns the command line of a process; nothing for a thread of the kernel.
 pub fn command_line(pid: Pid) -> String {
     words(pid, COMMAND_BYTES).join(" ")

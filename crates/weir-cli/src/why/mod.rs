@@ -3,7 +3,7 @@
 pub mod words;
 
 use crate::args::WhyOptions;
-use crate::processes::{command_line, processes_called, processes_with};
+use crate::processes::{command_line, processes_called, processes_with, wrapped};
 use crate::report;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -54,8 +54,10 @@ fn target(options: &WhyOptions) -> Result<i32, Fault> {
         [] => (processes_with(text), "have this in their command lines"),
         _ => (named, "have this name"),
     };
+    if let Some(one) = wrapped(&found) {
+        return Ok(one);
+    }
     match found.as_slice() {
-        [one] => Ok(*one),
         [] => Err(Fault::failed(format!(
             "cannot look at '{text}': no process has this name, or this in its command line"
         ))),

@@ -501,6 +501,21 @@ fn a_name_stands_for_the_only_process_that_has_it() {
     assert!(code == Some(0) && said.starts_with(&format!("{} ", first.id())), "{said}");
 }
 
+/// Of a job under `timeout`, which has its words too, two processes were listed and nothing was said.
+#[test]
+fn a_job_is_found_by_its_words_whatever_runs_it() {
+    let directory = directory();
+    let script = directory.path().join("job.sh");
+    std::fs::write(&script, "sleep 1000; :\n").expect("written");
+    let job = format!("bash {}", script.display());
+    let staged = Staged::bash(directory.path(), &format!("timeout --foreground 900 {job}; :"));
+    staged.find("sleep", "1000");
+    let output = Command::new(WEIR).args(["why", &job]).output().expect("weir");
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(said.contains(&format!(" ({job}) waits for")), "{said}");
+    assert!(said.contains(" (sleep 1000)") && !said.contains("timeout"), "{said}");
+}
+
 /// Of head, which used 8 % of a CPU and waited for gzip else, it was said that it computes, and that
 /// stdbuf would help.
 #[test]
