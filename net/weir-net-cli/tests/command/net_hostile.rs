@@ -11,8 +11,13 @@ use serde_json::json;
 fn lives(bed: &Bed, host: &mut Host) {
     assert!(host.switch.is_running(), "{}", host.switch.printed());
     assert!(host.icmpd.as_mut().is_none_or(|icmpd| icmpd.is_running()));
-    let text = bed.ok("ping -n -c 3 -l 3 -s 4000 10.9.0.2");
-    assert!(text.contains("3 received, 0% packet loss"), "{text}");
+    let mut text = String::new();
+    // A fragment that nonsense left behind may have the number of a datagram of ping's.
+    let answered = (0..3).any(|_| {
+        text = bed.ok("ping -n -c 3 -l 3 -s 4000 10.9.0.2");
+        text.contains("3 received, 0% packet loss")
+    });
+    assert!(answered, "{text}");
 }
 
 #[test]
