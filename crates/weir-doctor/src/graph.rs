@@ -129,9 +129,20 @@ pub fn instances(seen: &[SeenProcess]) -> Vec<Instance> {
     collect(seen, &owned, &joints, &mut sets)
 }
 
+/// Whether the processes of a command only waited for who asks them, for nearly all of their lives: the one
+/// that starts a daemon is over at once.
+pub fn serve(seen: &[SeenProcess], all: &[usize]) -> bool {
+    let lives_ns = |only: bool| -> u64 {
+        let some = all.iter().filter(|at| !only || serves(seen, **at)).map(|at| &seen[*at]);
+        some.map(|process| process.end_ns.saturating_sub(process.start_ns)).sum()
+    };
+    let serving_ns = lives_ns(true);
+    serving_ns > 0 && serving_ns * 10 >= lives_ns(false) * 9
+}
+
 /// Whether a process only waited for what the script itself may have sent it, as a server does, and
 /// `exec 3> >(logger)`: its pipe has no writer besides those above it.
-pub fn serves(seen: &[SeenProcess], at: usize) -> bool {
+fn serves(seen: &[SeenProcess], at: usize) -> bool {
     let writes = |end: &End, other: usize| {
         let theirs = End { writes: true, ..*end };
         other != at && !is_below(seen, at, other) && own_ends(seen, other).contains(&theirs)

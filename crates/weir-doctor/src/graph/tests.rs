@@ -389,6 +389,15 @@ fn what_waits_for_the_script_s_own_output_is_not_waited_for() {
     assert_eq!(critical_path(&seen, (0, 1000 * MS), MS), None, "nothing else ran at once");
 }
 
+/// `redis-server --daemonize yes`, whose first process is over at once, had 100 % of a script.
+#[test]
+fn a_daemon_serves_though_the_process_that_started_it_does_not() {
+    let server = SeenProcess { listens: true, ..process(Some(1), "redis", (20, 990)) };
+    let seen = [process(None, "bash x", (0, 1000)), process(Some(0), "redis", (5, 25)), server];
+    assert!(serve(&seen, &[1, 2]));
+    assert!(!serve(&seen, &[1]) && !serve(&seen, &[0, 2]));
+}
+
 /// `setsid sleep 1 & exec sort`: the sleep that nobody waited for was the critical path.
 #[test]
 fn what_a_script_left_behind_is_not_what_the_run_waited_for() {

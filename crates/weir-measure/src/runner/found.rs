@@ -415,6 +415,7 @@ impl<'a> Processes<'a> {
         let line = class.line.map(|(script, at)| self.line(script, at));
         let alive_ns = class.alive_ns();
         let (instances, instances_evidence) = self.instances(class, sure, sampler);
+        let all: Vec<usize> = class.rows.iter().flatten().copied().collect();
         let waited_cpu = self.waited_cpu(&is_member, class, sampler.has_all());
         let mut stage_run = run.part(alive_ns, stages, self.joints(class, limit_bytes));
         stage_run.settle_unseen_waits();
@@ -423,7 +424,7 @@ impl<'a> Processes<'a> {
             name,
             starts_others: self.seen.iter().enumerate().any(starts),
             feeds: self.feeds(class),
-            serves: class.rows[0].iter().all(|at| graph::serves(&self.seen, *at)),
+            serves: [&class.rows[0], &all].into_iter().any(|some| graph::serve(&self.seen, some)),
             instances,
             instances_evidence,
             start_ns: whole.start_ns.saturating_sub(begun_ns),
