@@ -3,6 +3,7 @@
 use super::{Life, Lives};
 use crate::attribution::Group;
 use std::collections::HashMap;
+use weir_doctor::programs::is_posix_shell;
 use weir_sys::Pid;
 
 /// Most processes that are accounted one by one.
@@ -115,7 +116,10 @@ fn rename(group: &mut Group, life: &Life, name: &str, above: Option<(String, Str
     }
     // Nobody looked right after it became this program: what a sample saw may be its shell's.
     group.ends_doubtful = life.executed && life.record.command.is_empty() && group.is_brief();
-    let other = !name.is_empty() && group.root.program != name && !known;
+    // A script that a script starts has the program of its shell, and had its words at the only look.
+    let of_above = above.as_ref().is_some_and(|(_, command)| *command == group.root.command);
+    let was_copy = of_above && group.is_brief() && is_posix_shell(name);
+    let other = !name.is_empty() && !known && (group.root.program != name || was_copy);
     if life.executed && life.parent.is_some() && other {
         name.clone_into(&mut group.root.program);
         group.root.command.clone_from(&life.record.command);
@@ -192,6 +196,26 @@ mod tests {
         let mut group = sampled("counter");
         rename(&mut group, &life, "seq", bash());
         assert_eq!(group.root.program, "counter");
+    }
+
+    /// The one look at `bash lib.sh` met the copy of its shell, `bash g.sh`: a dead line of that script was
+    /// named for what the other one ran, in 1 of 12 runs.
+    #[test]
+    fn a_script_that_a_script_starts_is_not_taken_for_the_other() {
+        let above = || Some((String::from("bash"), String::from("bash g.sh")));
+        let rename_as = |executed: bool, command: &str, samples: usize| {
+            let mut group = Group::new(7, Endpoints::default(), 5);
+            (0..samples).for_each(|_| group.samples.count_sample());
+            (group.root.program, group.root.command) = above().expect("a shell");
+            let record = ProcessRecord { command: command.to_owned(), ..ProcessRecord::new(7) };
+            let life = Life { record, parent: Some(0), executed, ..Life::default() };
+            rename(&mut group, &life, "bash", above());
+            group.root.command
+        };
+        assert_eq!(rename_as(true, "bash lib.sh", 1), "bash lib.sh");
+        assert_eq!(rename_as(true, "", 1), "", "nobody knows its words");
+        assert_eq!(rename_as(false, "", 1), "bash g.sh", "a copy");
+        assert_eq!(rename_as(true, "", 20), "bash g.sh", "looked at for long");
     }
 
     /// On a busy host a sample met a process half a second after its end, for which its shell had not
