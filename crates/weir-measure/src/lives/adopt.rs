@@ -116,7 +116,7 @@ fn rename(group: &mut Group, life: &Life, name: &str, above: Option<(String, Str
     }
     // Nobody looked right after it became this program: what a sample saw may be its shell's.
     group.ends_doubtful = life.executed && life.record.command.is_empty() && group.is_brief();
-    // A script that a script starts has the program of its shell, and had its words at the only look.
+    // A script that a script starts has the program of its shell, and at the only look its words.
     let of_above = above.as_ref().is_some_and(|(_, command)| *command == group.root.command);
     let was_copy = of_above && group.is_brief() && is_posix_shell(name);
     let other = !name.is_empty() && !known && (group.root.program != name || was_copy);
