@@ -51,13 +51,15 @@ fn target(options: &WhyOptions) -> Result<i32, Fault> {
     }
     let named = processes_called(text);
     let (found, has) = match named.as_slice() {
-        [] => (processes_with(text), "have this in their command lines"),
+        // Those that run a job have its words too.
+        [] => {
+            let all = processes_with(text);
+            (wrapped(&all).map_or(all, |one| vec![one]), "have this in their command lines")
+        }
         _ => (named, "have this name"),
     };
-    if let Some(one) = wrapped(&found) {
-        return Ok(one);
-    }
     match found.as_slice() {
+        [one] => Ok(*one),
         [] => Err(Fault::failed(format!(
             "cannot look at '{text}': no process has this name, or this in its command line"
         ))),
